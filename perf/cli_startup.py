@@ -1,6 +1,6 @@
-"""CPU time of `recipe validate` and `recipe plan`, as multiples of a floor measured in the same run.
+"""Measures the CPU time of `recipe validate` and `recipe plan`, relative to a baseline from the same run.
 
-python perf/cli_startup.py [--rounds 15] [RECIPE ...]     the quickstart if none is named
+python perf/cli_startup.py [--rounds 15] [RECIPE ...]     default: recipes/quickstart
 python perf/cli_startup.py --large [--rounds 3]           a matrix of 1,000 steps, chains up to 10,000
 """
 
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def peak_mib(path: Path) -> float:
-    """The most memory that planning a recipe held."""
+    """The peak memory of `recipe plan`."""
     return resource_usage([*RECIPE_COMMAND, "plan", str(path)]).ru_maxrss / 1024
 
 

@@ -1,11 +1,11 @@
-r"""How soon, and how, each of several tools tells a mistake in its configuration.
+r"""Compares how fast and how precisely several tools report an error in their configuration.
 
     python perf/config_errors.py --env axolotl=FOLDER --env llamafactory=FOLDER --env oumi=FOLDER \
         --env swift=FOLDER
 
-Each folder is a virtual environment with that tool; TRL is in ours. Every tool gets the same training in its
-own words: a small model of random weights, 100 rows, two steps on a CPU. It must do that before its mistakes
-are looked at. The answers are looked at by rules that are the same for all; perf/config_errors.md is written.
+Each folder is a virtual environment with that tool; TRL is in ours. Every tool gets an equivalent
+configuration: a small model with random weights, 100 rows, two steps on a CPU. It must train without
+errors first. The same rules classify the output of every tool. The script writes perf/config_errors.md.
 """
 
 import argparse
@@ -111,7 +111,7 @@ output_dir: out
 class Tool:
     name: str
     package: str
-    # Where it runs: None is the environment that runs this.
+    # The name of its environment; None for the environment of this script.
     env: str | None
     command: Sequence[str]
     files: dict[str, str]
@@ -138,12 +138,16 @@ _OFFLINE_ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
     "AXOLOTL_DO_NOT_TRACK": "1",
 }
-_TABLE_HEADER = "| tool | mistake | what comes of it | CPU s | names it | with its line | traceback |"
-# Each mistake: what is written, what stands there in its place, and the word by which an answer names it.
-MISTAKES = {
-    "a misspelt key": (r"learning_rate:", "learning_rat:", r"learning_rat\b"),
-    "a word for a number": (r"learning_rate: 1.0e-3", "learning_rate: fast", r"learning_rate|\bfast\b"),
-    "a file that is not there": (r"(rows|chat)\.jsonl", r"missing.jsonl", r"missing\.jsonl"),
+_TABLE_HEADER = "| tool | error | outcome | CPU s | named | with line | traceback |"
+# Each error: the pattern to replace, the replacement, and the pattern that counts as naming it.
+INSERTED_ERRORS = {
+    "a misspelled key": (r"learning_rate:", "learning_rat:", r"learning_rat\b"),
+    "a word for a number": (
+        r"learning_rate: 1.0e-3",
+        "learning_rate: fast",
+        r"learning_rate|\bfast\b",
+    ),
+    "a missing file": (r"(rows|chat)\.jsonl", r"missing.jsonl", r"missing\.jsonl"),
 }
 
 
@@ -157,7 +161,7 @@ class ToolRun:
         return re.search(word, self.text) is not None
 
     def has_line_number(self, line: int) -> bool:
-        """Whether the line of the mistake is given, beside the name of the file."""
+        """Whether the output contains the line number of the error after the file name."""
         return re.search(rf"\.(yaml|json)\W+(line )?{line}\b", self.text) is not None
 
     @property
@@ -168,12 +172,12 @@ class ToolRun:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--env", action="append", default=[], metavar="NAME=FOLDER")
-    envs = dict(given.split("=", 1) for given in parser.parse_args().env)
+    envs = dict(pair.split("=", 1) for pair in parser.parse_args().env)
     model = load_products(run_stages({"sft": train_from("base", SFT_TRAINING)}), iter(("sft",)))["sft"].files
-    there = [tool for tool in TOOLS if tool.env is None or tool.env in envs]
+    installed = [tool for tool in TOOLS if tool.env is None or tool.env in envs]
     target = Path(__file__).with_suffix(".md")
     lines = [target.read_text().partition("| tool |")[0] + _TABLE_HEADER, "|---|---|---|---|---|---|---|"]
-    for tool in there:
+    for tool in installed:
         lines += table_rows(tool, envs, model)
         target.write_text("\n".join([*lines, ""]))
 
@@ -184,11 +188,11 @@ def table_rows(tool: Tool, envs: dict[str, str], model: Path) -> Iterator[str]:
     version = _version(programs / "python", tool.package)
     assert right.status == 0, f"{tool.name} does not train here:\n{right.text[-2000:]}"
     yield f"| {tool.name} {version} | none | trains | {right.cpu:.1f} | | | |"
-    for name, (found, put, word) in MISTAKES.items():
+    for name, (found, put, word) in INSERTED_ERRORS.items():
         wrong = {file: re.sub(found, put, text) for file, text in tool.files.items()}
         file, line = _first_change(tool.files, wrong)
         got = run_tool(tool, programs, model, wrong)
-        outcome = "trains all the same" if got.status == 0 else "refused"
+        outcome = "trains anyway" if got.status == 0 else "rejected"
         answers = [
             _yes_no(got.mentions(word)),
             _yes_no(got.has_line_number(line)),
@@ -200,7 +204,7 @@ def table_rows(tool: Tool, envs: dict[str, str], model: Path) -> Iterator[str]:
 
 
 def run_tool(tool: Tool, programs: Path, model: Path, wrong: dict[str, str]) -> ToolRun:
-    """Run the tool on its files, in a folder of their own, without network or GPU."""
+    """Run the tool on its files in a temporary folder, without network or GPU."""
     with tempfile.TemporaryDirectory(prefix="peers-") as folder:
         made = Path(folder)
         for name, text in {**tool.files, **wrong}.items():
@@ -227,13 +231,13 @@ def _chat(row: dict[str, str]) -> dict[str, list[dict[str, str]]]:
 
 
 def _first_change(right: dict[str, str], wrong: dict[str, str]) -> tuple[str, int]:
-    """The file and the line of the mistake."""
+    """The file and the line of the error."""
     for name, text in right.items():
         pairs = zip(text.splitlines(), wrong[name].splitlines(), strict=True)
         for number, (old, new) in enumerate(pairs, start=1):
             if old != new:
                 return name, number
-    raise AssertionError("the mistake is nowhere in the files")
+    raise AssertionError("the error changes no file")
 
 
 def _version(python: Path, package: str) -> str:

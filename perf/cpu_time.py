@@ -1,7 +1,7 @@
-"""The floor of the benchmarks of the command line, and how CPU time is taken.
+"""Measures the CPU time of commands, and of the baseline ("floor") of the command-line benchmarks.
 
-The floor is the interpreter importing click, ruamel.yaml and pydantic and defining one model. Commands
-take turns, so that a machine whose speed drifts slows all of them alike; the first round warms the caches.
+The floor is the interpreter importing click, ruamel.yaml and pydantic and defining one model. Commands are
+interleaved, so that a change of the machine's speed affects all of them. The first round warms the caches.
 """
 
 import os
@@ -19,13 +19,13 @@ RECIPE_COMMAND = [sys.executable, "-m", "posttrain.cli.main"]
 
 
 def cpu_seconds(command: Sequence[str]) -> float:
-    """User and system time of a command and all that it started."""
+    """User and system time of a command and its child processes."""
     usage = resource_usage(command)
     return usage.ru_utime + usage.ru_stime
 
 
 def resource_usage(command: Sequence[str]) -> resource.struct_rusage:
-    """What a command took of the machine; what it prints is dropped."""
+    """The resource usage of a command; its output is discarded."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     pid = os.posix_spawn(
         command[0],
@@ -40,7 +40,7 @@ def resource_usage(command: Sequence[str]) -> resource.struct_rusage:
 
 
 def median_cpu_seconds(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, float]:
-    """The median CPU time of each command, and of the floor under that name."""
+    """The median CPU time of each command, and of the floor under the name `floor`."""
     every = {"floor": [sys.executable, "-c", FLOOR_SCRIPT], **commands}
     times: dict[str, list[float]] = {name: [] for name in every}
     for _ in range(rounds + 1):
@@ -50,7 +50,7 @@ def median_cpu_seconds(commands: Mapping[str, Sequence[str]], rounds: int) -> di
 
 
 def print_times(times: Mapping[str, float]) -> None:
-    """Seconds, and multiples of the floor."""
+    """Print seconds and multiples of the floor."""
     print(f"{'command':44} {'cpu s':>8} {'x floor':>8}")
     for name, seconds in times.items():
         print(f"{name:44} {seconds:8.3f} {seconds / times['floor']:8.2f}", flush=True)

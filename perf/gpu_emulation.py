@@ -1,5 +1,5 @@
-"""What a GPU would do otherwise than a CPU, set right for a step that runs without one: the attention
-kernels, autocast's list of fp32 operations, dropout's masks, TRL's fused tiles."""
+"""Emulates the code paths of a GPU for a step that runs without one: attention kernels, autocast's list of
+fp32 operations, dropout masks, TRL's fused tiles."""
 
 import contextlib
 import warnings
@@ -16,7 +16,7 @@ aten = torch.ops.aten
 
 @contextlib.contextmanager
 def emulate_gpu(workload: Workload) -> Iterator[None]:
-    """What torch, transformers and TRL do on a GPU, where a CPU (or no data) takes another way."""
+    """Patches torch, transformers and TRL to take the GPU code path on a CPU without data."""
     import transformers.masking_utils as masks
     import trl.kernels.chunked_logprob as tiles
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS as ATTENTION
@@ -48,7 +48,7 @@ def emulate_gpu(workload: Workload) -> Iterator[None]:
             (tiles, "_forward_tile", lambda *args, **kwargs: None),
             (tiles, "_backward_tile", lambda *args, **kwargs: None),
             (tiles, "_addmm_fp32", lambda *args: None),
-            # fake tensors have no contents to ask whether a mask is needed
+            # fake tensors have no data from which to decide whether a mask is needed
             (masks, "is_tracing", lambda *args: False),
             (masks, "fast_all", lambda mask: not workload.padded),
             (masks, "find_packed_sequence_indices", joined),
@@ -60,7 +60,7 @@ def emulate_gpu(workload: Workload) -> Iterator[None]:
 
 
 def _sdpa(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, **options: Any) -> Any:
-    """transformers' own function around SDPA, which repeats shared heads where there is a mask."""
+    """The function of transformers around SDPA, which repeats shared heads if there is a mask."""
     from transformers.integrations.sdpa_attention import repeat_kv, use_gqa_in_sdpa
 
     groups = getattr(module, "num_key_value_groups", 1)

@@ -1,5 +1,5 @@
-"""Two runs of the same work in turns: forked from one process onto one core, a step of the one and then a
-step of the other, so that whatever else the machine does falls on both alike."""
+"""Interleaves two runs of the same work: both are forked from one process onto one core and alternate after
+every step, so that other load affects both equally."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class CpuTime:
-    """CPU seconds of one run, its own and the kernel's: of the whole, and of its steps after the first."""
+    """CPU seconds of one run (user and system): in total, and for the steps after the first."""
 
     whole: float
     steps: float
@@ -23,17 +23,17 @@ class CpuTime:
 
 
 class Turn:
-    """One side of the two: it works while the other waits, until a byte or the other's end says go."""
+    """One of the two runs. It waits until the other one ends a step or exits."""
 
-    def __init__(self, wait: int, tell: int) -> None:
-        self._wait, self._tell = wait, tell
+    def __init__(self, wait: int, notify: int) -> None:
+        self._wait, self._notify = wait, notify
         self.times: list[float] = []
 
     def end_step(self) -> None:
-        """To be called at the end of every step."""
+        """Hand over to the other run. Call this at the end of every step."""
         self.times.append(time.process_time())
-        with contextlib.suppress(BrokenPipeError):  # the other has come to its end
-            os.write(self._tell, b".")
+        with contextlib.suppress(BrokenPipeError):  # the other run has exited
+            os.write(self._notify, b".")
         self.wait()
 
     def wait(self) -> None:
@@ -44,7 +44,7 @@ Run = Callable[[Turn], list[float]]
 
 
 def run_interleaved(first: Run, second: Run) -> tuple[CpuTime, CpuTime]:
-    """What each run took; each gives its losses, and works in a process and a folder of its own."""
+    """Run both, each in a separate process and folder. A run returns its losses."""
     to_first, to_second = os.pipe(), os.pipe()
     ends = (*to_first, *to_second)
     sides = [_Side(first, to_first[0], to_second[1], ends), _Side(second, to_second[0], to_first[1], ends)]
@@ -55,15 +55,15 @@ def run_interleaved(first: Run, second: Run) -> tuple[CpuTime, CpuTime]:
 
 
 class _Side:
-    """A forked process that keeps the two ends of pipes that are its own."""
+    """A forked process with its own two ends of the pipes."""
 
-    def __init__(self, run: Run, wait: int, tell: int, ends: tuple[int, ...]) -> None:
+    def __init__(self, run: Run, wait: int, notify: int, ends: tuple[int, ...]) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="posttrain-turns-"))
         self._pid = os.fork()
         if self._pid == 0:
-            for end in set(ends) - {wait, tell}:
+            for end in set(ends) - {wait, notify}:
                 os.close(end)
-            _run_side(run, Turn(wait, tell), self._folder)
+            _run_side(run, Turn(wait, notify), self._folder)
 
     def result(self) -> CpuTime:
         try:
@@ -75,7 +75,7 @@ class _Side:
 
 
 def _run_side(run: Run, turn: Turn, folder: Path) -> None:
-    """In the forked process: run, write down what came of it, and end."""
+    """In the forked process: run, write the result to a file, and exit."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     os.chdir(folder)
     log = os.open("log", os.O_WRONLY | os.O_CREAT)

@@ -1,4 +1,4 @@
-"""Large recipes for the benchmarks: a matrix of about as many steps as asked for, a chain of stages."""
+"""Generates large recipes: a matrix with about the requested number of steps, and a chain of stages."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ _STEPS_A_LEG = 5
 
 
 def write_matrix_recipe(folder: Path, steps: int) -> Path:
-    """A sweep over rates and batches."""
+    """A sweep over learning rates and batch sizes."""
     rates = ", ".join(f"{1e-4 * (1 + n / 10):.6f}" for n in range(steps // _STEPS_A_LEG // len(_BATCHES)))
     batches = ", ".join(map(str, _BATCHES))
     head = _HEAD.format(name="sweep", matrix=f"matrix: {{rate: [{rates}], batch: [{batches}]}}\n")
@@ -49,7 +49,7 @@ def write_matrix_recipe(folder: Path, steps: int) -> Path:
 
 
 def write_chain_recipe(folder: Path, stages: int) -> Path:
-    """Stages that each train the product of the one before."""
+    """Stages, each of which trains the product of the previous one."""
     lines = ["stages:"]
     for n in range(stages):
         model = f"s{n - 1}" if n else "base"

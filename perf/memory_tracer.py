@@ -1,8 +1,8 @@
-"""The memory of a training step of a real transformers model, traced without weights.
+"""Traces the memory of a training step of a transformers model, without weights.
 
-A step (forward, backward, clipping, AdamW) runs under fake tensors, which have shapes and no contents, and
-every storage is counted from its birth to its death. The second step is measured, when the optimizer has
-its states.
+A step (forward, backward, clipping, AdamW) runs with fake tensors, which have shapes but no data. The trace
+counts every storage from its allocation to its release. It measures the second step, when the optimizer
+states exist.
 """
 
 import gc
@@ -21,7 +21,7 @@ from posttrain.compiler.memory.workload import Workload
 
 
 class Tracker(TorchDispatchMode):
-    """Bytes of all storages that are alive, and the most that there ever were."""
+    """Counts the bytes of all live storages, and their peak."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ def _with_lora(workload: Workload, model: Any) -> Any:
 
 
 def fill(model: torch.nn.Module) -> None:
-    """Fake tensors in the place of those without a device; tied ones stay tied."""
+    """Replace tensors without a device by fake tensors; tied tensors stay tied."""
     made: dict[int, tuple[Any, Any]] = {}
 
     def fake(tensor: Any) -> Any:

@@ -1,15 +1,14 @@
-"""What becomes of a training stage that is killed, by every method under every strategy.
+"""Measures exact resume of killed training stages, for every method with every strategy.
 
     python -m perf.resume [NAME ...] [--kills 1] [--seed 1]
 
-from the root of the repository writes the tables of docs/resume.md, between its two marks. A NAME is a
-row or a strategy: only the cells that are named are measured again, and perf/resume.json keeps the
-others, with what each was.
+from the root of the repository writes the tables of docs/resume.md, between the two markers. NAME is a row
+or a strategy: only the named cells are measured again. perf/resume.json stores the results of all cells.
 
-A cell trains a tiny model undisturbed, then again, and kills all its processes at once with SIGKILL, at an
-instant drawn from those between its first checkpoint and its end. It goes on, and every file of its
-product must have the digest that it had undisturbed. The product of a stage that keeps its best weights must
-have the files of a stage without evaluations that ends at the step of the best.
+A cell trains a tiny model without interruption. It trains the model again, kills all its processes with
+SIGKILL at a random instant between the first checkpoint and the end, and resumes. Every file of the product
+must have the same digest. The product of a stage that keeps its best weights must equal the product of a
+stage without evaluations that ends at the best step.
 """
 
 import argparse
@@ -33,7 +32,7 @@ from posttrain.spec.plan import Plan, Step
 
 HERE = Path(__file__).parent
 RECORD = HERE / "resume.json"
-# 64 rows last for two steps: a checkpoint of step 3 is in the middle of the second epoch.
+# 64 rows are two steps, so the checkpoint of step 3 is in the middle of the second epoch.
 _ROWS = "max_steps: 9, learning_rate: 1.0e-3, batch_size: 32, max_length: 64, save_steps: 3"
 _SLOWER = _ROWS.replace("1.0e-3", "1.0e-4")
 _PROMPTS = (
@@ -47,7 +46,7 @@ _WRITTEN = (
 _BUFFERED = _PROMPTS.replace("save_steps: 3", "save_steps: 4")
 _PAIRED = ("reward_model", "dpo", "ipo", "kto", "orpo", "cpo", "simpo")
 _LORA = "adapter: {r: 4, lora_dropout: 0.1}"
-# Rates that are the same however many steps there are, so that a shorter stage comes by the same weights.
+# A constant learning rate, so that a shorter stage has the same weights.
 _CONSTANT_SCHEDULE = "lr_scheduler_type: constant_with_warmup, warmup_steps: 0"
 _EVALUATION = (
     "evaluate: {eval_steps: 2, evals: [check], metric_for_best_model: check.score, keep: best,"
@@ -57,8 +56,8 @@ _CHECK = (
     "check: {eval: it, data: sums.test, reward: solution, metrics: {score: {mean: returns}},"
     " sampling: {max_tokens: 6, temperature: 0.8, n: 4}}"
 )
-# Each row: the method with its keys, and its params. ZeRO-3 gathers weights of fewer than 100,000 numbers
-# once and for all: the wider model has larger ones.
+# Each row: the method with its keys, and its params. ZeRO-3 keeps weights with fewer than 100,000 elements
+# unsharded after their first use; the wider model has larger ones.
 CASES: Mapping[str, tuple[str, str]] = {
     "sft": ("sft", _ROWS),
     **{method: (method, _ROWS) for method in _PAIRED},
@@ -68,12 +67,12 @@ CASES: Mapping[str, tuple[str, str]] = {
     "sft, a new adapter with dropout": (f"sft, {_LORA}", _ROWS),
     "dpo, a new adapter with dropout": (f"dpo, {_LORA}", _ROWS),
     "sft, a wider model": ("sft", _SLOWER),
-    "dpo, a wider model and a reference that moves": ("dpo", f"{_SLOWER}, ref_model_sync_steps: 2"),
-    "grpo, a new adapter, held to a reference": (
+    "dpo, a wider model, synchronized reference": ("dpo", f"{_SLOWER}, ref_model_sync_steps: 2"),
+    "grpo, a new adapter, KL penalty": (
         "grpo, reward: solution, adapter: {r: 4}",
         f"{_PROMPTS}, beta: 0.1",
     ),
-    "grpo, iterations and buffer": (
+    "grpo, several iterations per generation": (
         "grpo, reward: solution",
         f"{_BUFFERED}, num_iterations: 2, optimizer_steps_per_generation: 2, micro_batch_size: 16",
     ),
@@ -91,7 +90,7 @@ CASES: Mapping[str, tuple[str, str]] = {
         f"{_PROMPTS}, {_CONSTANT_SCHEDULE}",
     ),
 }
-# The step of the first checkpoint, which is the first to go on from.
+# The step of the first checkpoint.
 _FIRST_CHECKPOINT = 3
 _TIMEOUT = 300.0
 _UNEXPECTED_ADVICE = "its log is record/"
@@ -101,7 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kills", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--tables", action="store_true", help="only write the tables again")
+    parser.add_argument("--tables", action="store_true", help="only regenerate the tables")
     parser.add_argument("names", nargs="*", choices=[[], *CASES, *STRATEGIES], default=[])
     arguments = parser.parse_args()
     if arguments.tables:
@@ -128,7 +127,7 @@ def select_cells(names: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 class BenchPool:
-    """A bench for most strategies, and one whose workers take themselves to be on GPUs."""
+    """Two test harnesses: one for FSDP, whose workers simulate GPUs, and one for the other strategies."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -156,7 +155,7 @@ def runner(folder: Path) -> ProcessRunner:
 
 
 def stage(case: str, strategy: str) -> str:
-    """A stage placed as a user would place it."""
+    """The declaration of the stage, with its placement."""
     method, params = CASES[case]
     placed = "" if strategy == "single" else f"placement: {{num_processes: 2, strategy: {strategy}}}, "
     return f"it: {{train: {method}, model: sft, data: sums.train, {placed}params: {{{params}}}}}"
@@ -196,7 +195,7 @@ def measure_cell(bench: StageHarness, case: str, strategy: str, kills: int, draw
 
 
 def check_best_weights(bench: StageHarness, case: str, strategy: str, product: Product) -> Cell:
-    """What was measured on the way, and whether the product is what a stage gives that ends at the best."""
+    """The evaluations, and the files that differ from the product of a stage that ends at the best step."""
     best = product.facts["best"]
     found: Cell = {"values": metrics(product, "eval/check.score"), "best": best["step"]}
     ended = (
@@ -212,7 +211,7 @@ def check_best_weights(bench: StageHarness, case: str, strategy: str, product: P
 
 
 def failure_cell(bench: StageHarness, step: Step, status: int) -> Cell | None:
-    """Why a run has not ended well; one that refuses to begin says what to do instead."""
+    """The cell of a failed run. `refused`: the stage rejected the combination with advice."""
     if status == 0:
         return None
     failure = bench.failure(step)
@@ -227,7 +226,7 @@ def failure_cell(bench: StageHarness, step: Step, status: int) -> Cell | None:
 
 
 def seconds_after_checkpoint(product: Product) -> float:
-    """The seconds from a stage's first checkpoint to its end."""
+    """The seconds from the first checkpoint of a stage to its end."""
     events = [json.loads(line) for line in (product.record / "events.jsonl").read_text().splitlines()]
     first = next(e["at"] for e in events if e["kind"] == "checkpoint" and e["step"] >= _FIRST_CHECKPOINT)
     return events[-1]["at"] - first
@@ -236,7 +235,7 @@ def seconds_after_checkpoint(product: Product) -> float:
 def train_until_kill(
     bench: StageHarness, plan: Plan, step: Step, seconds: float, drawn: random.Random
 ) -> None:
-    """Train again until the kill; a run that was faster than it is made once more."""
+    """Train until the kill. Repeat if the stage ends before the kill."""
     status = 0
     while status == 0:
         bench.reset_step(step)
@@ -245,7 +244,7 @@ def train_until_kill(
             step, kill_at=_FIRST_CHECKPOINT, after=drawn.uniform(0, seconds), patience=_TIMEOUT
         )
     assert status == -signal.SIGKILL, bench.failure(step)
-    wait_until(lambda: is_step_finished(bench, step), "the end of all processes")
+    wait_until(lambda: is_step_finished(bench, step), "all processes have exited")
     bench.prepare_step(plan, step)
 
 
@@ -255,7 +254,7 @@ def differing_files(one: Product, other: Product) -> list[str]:
 
 
 def save_cell(case: str, strategy: str, found: Cell) -> None:
-    """Write the record and the page after every cell: nothing that was measured is lost."""
+    """Write the record and the page after every cell, so that no measurement is lost."""
     record: dict[str, dict[str, Cell]] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     record = {name: cells for name, cells in record.items() if name in CASES}
     record.setdefault(case, {})[strategy] = {n: value for n, value in found.items() if n != "log"}

@@ -1,11 +1,11 @@
-"""The tables of docs/resume.md, from the record that perf/resume.py keeps."""
+"""Generates the tables of docs/resume.md from perf/resume.json."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).parent.parent / "docs" / "resume.md"
-MARKS = ("<!-- measured by perf/resume.py -->", "<!-- end of what was measured -->")
+MARKS = ("<!-- measured by perf/resume.py -->", "<!-- end of measurements -->")
 STRATEGIES = {
     "single": "one process",
     "ddp": "DDP",
@@ -14,14 +14,14 @@ STRATEGIES = {
     "zero3": "ZeRO-3",
     "fsdp": "FSDP2",
 }
-# What they learn from is drawn, by each process for itself: nothing to compare step by step.
+# Each process samples independently, so single steps are not comparable.
 _STOCHASTIC = ("grpo", "rloo", "ppo", "dropout")
 Cell = dict[str, Any]
 Record = Mapping[str, Mapping[str, Cell]]
 
 
 def write_tables(record: Record, cases: Iterable[str]) -> None:
-    """Put the tables of what was measured in their place."""
+    """Replace the tables between the markers of the page."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
     after = rest.partition(MARKS[1])[2]
     text = "\n".join([MARKS[0], "", *tables(record, cases), "", MARKS[1]])
@@ -29,7 +29,7 @@ def write_tables(record: Record, cases: Iterable[str]) -> None:
 
 
 def tables(record: Record, cases: Iterable[str]) -> list[str]:
-    """Whether each case resumed exactly, and how far the losses were from those of one process."""
+    """The tables: exact resume, losses relative to one process, evaluations."""
     rows = [case for case in cases if case in record]
     exact = [[case, *(verdict(record[case].get(one)) for one in STRATEGIES)] for case in rows]
     compared = [case for case in rows if not any(word in case for word in _STOCHASTIC)]
@@ -58,7 +58,7 @@ def verdict(cell: Cell | None) -> str:
 
 
 def failure_reasons(record: Record, rows: Sequence[str]) -> list[str]:
-    """Why a cell is not `yes`, a line for each."""
+    """The reason for each cell that is not `yes`."""
     return [
         f"- {case}, {STRATEGIES[one]}: {record[case][one]['why']}"
         for case in rows
@@ -68,21 +68,21 @@ def failure_reasons(record: Record, rows: Sequence[str]) -> list[str]:
 
 
 def loss_row(case: str, cells: Mapping[str, Cell]) -> list[str]:
-    """The losses of one process, and how far those of the others are from them at most."""
+    """The losses of one process, and the largest relative difference of each strategy."""
     alone = cells["single"]["losses"]
     found = [cells.get(one, {}).get("losses") for one in STRATEGIES if one != "single"]
     others = ["" if losses is None else f"{max_relative_difference(alone, losses):.1e}" for losses in found]
     return [case, f"{alone[0]:.4f} to {alone[-1]:.4f}", *others]
 
 
-def max_relative_difference(wanted: Sequence[float], found: Sequence[float]) -> float:
-    """The greatest relative difference of a step."""
-    assert len(wanted) == len(found), "as many steps"
-    return max(abs(a - b) / abs(a) for a, b in zip(wanted, found, strict=True))
+def max_relative_difference(expected: Sequence[float], actual: Sequence[float]) -> float:
+    """The largest relative difference in any step."""
+    assert len(expected) == len(actual), "different numbers of steps"
+    return max(abs(a - b) / abs(a) for a, b in zip(expected, actual, strict=True))
 
 
 def evaluation_row(case: str, cells: Mapping[str, Cell]) -> list[str]:
-    """The evaluations of one process, and what those of each strategy came to."""
+    """The evaluations of one process, and the best and last step of each strategy."""
     alone = cells["single"]["evaluated"]
     drawn = any(word in case for word in _STOCHASTIC)
     values = ", ".join(f"{value:.4f}" for value in alone["values"])
@@ -94,7 +94,7 @@ def evaluation_row(case: str, cells: Mapping[str, Cell]) -> list[str]:
 
 
 def evaluation_text(found: Cell | None, alone: Cell, drawn: bool) -> str:
-    """The step of the best and the last one; evaluations that are not those of one process are told."""
+    """The best and the last step, with a note if the values differ from those of one process."""
     if found is None:
         return ""
     steps = f"{found['best']} of {found['last']}"

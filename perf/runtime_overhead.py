@@ -1,11 +1,11 @@
-"""What the runtime costs beside the work itself, as ratios measured in one run.
+"""Measures the overhead of the runtime, as ratios within one run.
 
     python perf/runtime_overhead.py [--rounds 7] [--steps 1000] [--gigabytes 4] [PART ...]
 
-Parts: `idle` (a run with nothing to do, CPU time against the floor), `steps` (wall time that a small step
-takes beyond its own work), `commit` (a product brought into the store, against sha256sum and cp),
-`checkpoint` (a checkpoint that is finalized, against sha256 and fsync), `stage` (a training stage through
-the runner, against the same training called directly).
+Parts: `idle` (CPU time of a run in which all steps are cached, relative to the floor), `steps` (wall time of
+a small step in addition to its own work), `commit` (a commit to the store, relative to sha256sum and cp),
+`checkpoint` (finalizing a checkpoint, relative to sha256 and fsync), `stage` (a training stage in the runner,
+relative to a direct call).
 """
 
 import argparse
@@ -60,7 +60,7 @@ stages:
 
 
 def chain(count: int) -> str:
-    """Programs that each read the one before."""
+    """A recipe of programs, each of which reads the output of the previous one."""
     lines = ["recipe: 1", "name: chain", "stages:"]
     for number in range(count):
         reads = f", inputs: {{before: s{number - 1}}}" if number else ""
@@ -82,14 +82,14 @@ def plan_of(folder: Path) -> Plan:
 
 
 def idle(folder: Path, rounds: int, steps: int) -> None:
-    """CPU time of runs that find everything made."""
+    """CPU time of runs in which all steps are cached."""
     commands: dict[str, list[str]] = {}
     for count in (6, steps):
         recipe = write_recipe(folder / str(count), chain(count))
         home = ["--home", str(recipe / "home")]
         subprocess.run([*RECIPE_COMMAND, "run", str(recipe), *home], check=True, stdout=subprocess.DEVNULL)
-        commands[f"plan of {count:,} steps, all made"] = [*RECIPE_COMMAND, "plan", str(recipe), *home]
-        commands[f"run of {count:,} steps, all made"] = [*RECIPE_COMMAND, "run", str(recipe), *home]
+        commands[f"plan, {count:,} cached steps"] = [*RECIPE_COMMAND, "plan", str(recipe), *home]
+        commands[f"run, {count:,} cached steps"] = [*RECIPE_COMMAND, "run", str(recipe), *home]
     print_times(median_cpu_seconds(commands, rounds))
 
 
@@ -113,7 +113,7 @@ def execute_plan(folder: Path, plan: Plan, runner: ProcessRunner) -> Journal:
 
 
 def overhead_per_step(journal: Journal) -> float:
-    """Seconds a step takes beyond its own work, from the end of the first step to that of the last."""
+    """Seconds per step in addition to its own work, from the end of the first step to the end of the last."""
     entries = sorted(journal.entries(), key=lambda entry: entry.ended or 0)
     first, last = entries[0].ended, entries[-1].ended
     assert first is not None
@@ -123,23 +123,23 @@ def overhead_per_step(journal: Journal) -> float:
 
 
 def steps(folder: Path) -> None:
-    """Small steps that need the heavy stack, forked from a forkserver and started cold."""
+    """Small steps that need the heavy stack, forked from the forkserver or started as new processes."""
     head, models, model = MODEL.partition("  base:\n")
     several = "".join(models.replace("base", f"m{number}") + model for number in range(SMALL_STEPS))
     stages = "".join(f"  e{number}: {{export: m{number}}}\n" for number in range(SMALL_STEPS))
     recipe = write_recipe(folder / "small", f"{head}{several}stages:\n{stages}")
     plan = plan_of(recipe)
-    for name, forked in (("forked from the forkserver", True), ("started cold", False)):
+    for name, forked in (("forked from the forkserver", True), ("cold start", False)):
         journal = execute_plan(recipe, plan, ProcessRunner(use_forkserver=forked))
         worked = statistics.median(entry.cost["seconds"] for entry in journal.entries())
         print(
-            f"a small step, {name}: {overhead_per_step(journal):.2f} s beyond its own {worked:.2f} s",
+            f"a small step, {name}: {overhead_per_step(journal):.2f} s in addition to its own {worked:.2f} s",
             flush=True,
         )
 
 
 def commit(folder: Path, rounds: int, gigabytes: float) -> None:
-    """A large product: hashed, on the disk and in the store; against sha256sum and cp."""
+    """Commit a large product (checksums, sync, rename), relative to sha256sum and cp."""
     source = folder / "large"
     _random_file(source, int(gigabytes * 10**9))
     ways: Mapping[str, Callable[[], float]] = {
@@ -177,7 +177,7 @@ def _hash_and_copy(source: Path, copy: Path, *, sync: bool = False) -> float:
 
 
 def _commit_product(source: Path, home: Path) -> float:
-    """What a worker and the client do with a product that has just been written."""
+    """The work of a worker and the client for a product that has just been written."""
     work = home / "work"
     (work / "files").mkdir(parents=True)
     (work / "record").mkdir()
@@ -192,15 +192,15 @@ def _commit_product(source: Path, home: Path) -> float:
 
 
 def finalize_checkpoint(folder: Path, rounds: int, gigabytes: float) -> None:
-    """Wall time to finalize a checkpoint that has just been written; training goes on meanwhile."""
+    """Wall time to finalize a checkpoint that has just been written; training continues meanwhile."""
     taken: dict[str, list[float]] = {"sha256 + fsync": [], "finalized": []}
     for _ in range(rounds):
-        for name, made in (("sha256 + fsync", _hash_and_sync), ("finalized", checkpoints.finalize)):
+        for name, function in (("sha256 + fsync", _hash_and_sync), ("finalized", checkpoints.finalize)):
             checkpoint = folder / "checkpoint-1"
             checkpoint.mkdir()
             _random_file(checkpoint / "model.safetensors", int(gigabytes * 2**30), sync=False)
             began = time.monotonic()
-            made(checkpoint)
+            function(checkpoint)
             taken[name].append(time.monotonic() - began)
             shutil.rmtree(checkpoint)
     floor = statistics.median(taken["sha256 + fsync"])
@@ -215,7 +215,7 @@ def _hash_and_sync(checkpoint: Path) -> None:
 
 
 def stage(folder: Path, rounds: int) -> None:
-    """CPU time of a training stage through the runner, the client's own with it; and called directly."""
+    """CPU time of a training stage in the runner, including the client, and of a direct call."""
     recipe = write_recipe(folder / "trained", TRAINING_RECIPE)
     plan = plan_of(recipe)
     through: list[float] = []
@@ -230,13 +230,13 @@ def stage(folder: Path, rounds: int) -> None:
         direct.append(_called_directly(plan, Home(home), recipe))
     middle = statistics.median(through), statistics.median(direct)
     print(
-        f"sft: {middle[0]:.2f} s of CPU through the runner, {middle[1]:.2f} s called directly:"
+        f"sft: {middle[0]:.2f} s of CPU time in the runner, {middle[1]:.2f} s as a direct call:"
         f" {middle[0] / middle[1]:.3f}"
     )
 
 
 def _called_directly(plan: Plan, home: Home, recipe: Path) -> float:
-    """CPU time of the entry alone, in a process that has imported what it needs."""
+    """CPU time of the entry point only, in a process that has imported its modules."""
     step = plan.step("sft")
     inputs = {
         role: home.store.root / plan.step(source.step).key / "files" for role, source in step.inputs.items()
@@ -278,7 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--steps", type=int, default=1000)
     options.add_argument("--gigabytes", type=float, default=4)
-    options.add_argument("--folder", help="where to work: on the disk that is to be measured")
+    options.add_argument("--folder", help="a folder on the disk to measure")
     options.add_argument("parts", nargs="*", default=["idle", "steps", "commit", "checkpoint", "stage"])
     given = options.parse_args(arguments)
     with tempfile.TemporaryDirectory(dir=given.folder) as name:

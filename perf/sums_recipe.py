@@ -1,4 +1,4 @@
-"""The recipe that the methods are measured by: a small model, sums, and a reward for the right answer."""
+"""The recipe of the method measurements: a small model, sums, and a reward for the correct answer."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from posttrain.runtime.store.runs import find_step_product, last_run
 
 HERE = Path(__file__).parent
 TEMPLATE = (HERE.parent / "tests/recipes/tiny/chat.jinja").read_text()
-SMALL = "num_hidden_layers: 2, hidden_size: 64"  # as the recipe has it
+SMALL = "num_hidden_layers: 2, hidden_size: 64"  # the model of the recipe
 LARGER = "num_hidden_layers: 4, hidden_size: 256"
 RECIPE = """\
 recipe: 1
@@ -53,17 +53,17 @@ REWARD_TRAINING = (
     "data: sums, reward: right, params: {max_steps: 80, num_prompts: 9, num_generations: 8, learning_rate:"
     " 5.0e-4, max_completion_length: 6}"
 )
-# As many completions in as many sets; each is learnt from twice.
+# The same number of completions and rollouts; each is used twice.
 PPO_TRAINING = (
     "data: sums, reward: right, params: {max_steps: 160, batch_size: 72, num_ppo_epochs: 2, learning_rate:"
     " 5.0e-4, max_completion_length: 6}"
 )
-# What all others go on from.
+# The stage that all others start from.
 SFT_TRAINING = "train: sft, data: both, params: {max_steps: 150, learning_rate: 3.0e-3, batch_size: 27}"
 
 
 def run_stages(stages: Mapping[str, str], size: str = SMALL) -> Home:
-    """Carry a recipe of these stages out with the command that users have."""
+    """Run a recipe with these stages with the `recipe` command."""
     folder = write_recipe(stages, size)
     command = [sys.executable, "-m", "posttrain.cli.main", "run", str(folder), "--home", str(folder / "home")]
     subprocess.run(command, check=True)

@@ -1,7 +1,7 @@
-"""Each training method by TRL alone, as a script writes it that knows TRL and nothing else.
+"""Each training method as a TRL script, without posttrain.
 
-`perf/training_methods.py` holds the stages of a recipe to these: the same losses, and as little more time as
-can be. What a script of this kind leaves to TRL's defaults is left to them here too.
+`perf/training_methods.py` compares the stages of a recipe with these: the losses must be equal, and the times
+show the overhead. Arguments that a typical script omits have TRL's defaults.
 """
 
 import random
@@ -15,7 +15,7 @@ _ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 
 def train_with_trl(step: dict[str, Any], inputs: dict[str, str], stepped: Callable[[], None]) -> list[float]:
-    """Train as the stage does; its losses. `stepped` is called when one is known."""
+    """Train as the stage does and return the losses. Call `stepped` after each logged loss."""
     from transformers import TrainerCallback
 
     class Clock(TrainerCallback):
@@ -89,7 +89,7 @@ def _reward_model_trainer(params: dict[str, Any], seed: int, model: Path, rows: 
 
 
 def _kto_trainer(params: dict[str, Any], seed: int, model: Path, rows: list[Any]) -> Any:
-    """TRL learns in the order given: the script shuffles, and takes the pairs apart."""
+    """TRL trains in the order of the rows: shuffle them, and split the pairs."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl import KTOConfig, KTOTrainer
 
@@ -134,9 +134,9 @@ def correct_answer_reward(completions: list[Any], answer: list[str], **_: Any) -
 
 
 def order_by_epoch(rows: list[Any], params: dict[str, Any], seed: int) -> list[Any]:
-    """The rows in the order that a stage draws them in, epoch after epoch.
+    """The rows in the order in which a stage reads them, for all epochs.
 
-    TRL's own order follows from one generator over all epochs, so that a resumed run would draw another.
+    TRL uses one generator for all epochs, so that a resumed run would have another order.
     """
     import torch
 
@@ -151,7 +151,7 @@ def order_by_epoch(rows: list[Any], params: dict[str, Any], seed: int) -> list[A
 
 
 def shared_arguments(params: dict[str, Any], seed: int) -> dict[str, Any]:
-    """What every script gives its trainer."""
+    """The arguments common to all trainers."""
     return {
         "output_dir": "out",
         "seed": seed,

@@ -1,8 +1,8 @@
-"""The overhead of our loop: stages of a recipe beside the same training by TRL called by hand.
+"""Compares a stage of a recipe with the same training in a TRL script.
 
-Both are forked from one process that has imported the stack, as a worker is, and take turns at every step.
-What counts is the CPU time of the process (its own and the kernel's, one thread), from loading the model to
-the saved product; and from the first step to the last.
+Both are forked from one process that has imported the stack, as a worker is, and alternate after every step.
+Measured is the CPU time of the process (user and system, one thread), from loading the model to the saved
+product, and from the first step to the last.
 """
 
 import os
@@ -42,14 +42,14 @@ class Comparison:
         return self.median("ours", what) / self.median("hand", what)
 
     def ratio_range(self, what: str) -> tuple[float, float]:
-        """The least and the greatest ratio of a round."""
+        """The minimum and the maximum ratio of a round."""
         pairs = zip(self.ours, self.hand, strict=True)
         found = [getattr(ours, what) / getattr(hand, what) for ours, hand in pairs]
         return min(found), max(found)
 
 
 def preload_modules() -> None:
-    """Import what both need, and compute with one thread."""
+    """Import the modules that both need, and limit torch to one thread."""
     from importlib import import_module
 
     os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_TELEMETRY": "1"}
@@ -61,7 +61,7 @@ def preload_modules() -> None:
 
 
 def compare_with_trl(name: str, step: dict[str, Any], inputs: dict[str, str], rounds: int) -> Comparison:
-    """A stage and the script, round after round, the one first that was last before."""
+    """Run the stage and the script for several rounds, and alternate which one starts."""
     hand, ours = list[CpuTime](), list[CpuTime]()
 
     def by_hand(turn: Turn) -> list[float]:
@@ -82,7 +82,7 @@ def compare_with_trl(name: str, step: dict[str, Any], inputs: dict[str, str], ro
 
 
 def _run_worker(step: dict[str, Any], inputs: dict[str, str], turn: Turn) -> list[float]:
-    """What a worker does with the step, with an eye on the clock at every step."""
+    """Run the step as a worker does, and hand over the turn after every training step."""
     from posttrain.runtime import worker
     from posttrain.runtime.events import EventWriter, read_events
 

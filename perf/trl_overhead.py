@@ -1,4 +1,4 @@
-"""What a stage costs beside the same training by TRL alone: each method in one run, on steps of two sizes."""
+"""Measures the overhead of a stage over a TRL script: each method in one run, with two model sizes."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from posttrain.spec.plan import step_to_json
 _ONE_EPOCH_TRAINING = REWARD_TRAINING.replace(
     "max_steps: 80, num_prompts: 9, num_generations: 8", "max_steps: 24, num_prompts: 3, num_generations: 24"
 )
-# Stages that are timed: each prompt comes once, as in a first epoch, and there are as many checkpoints.
+# The timed stages: each prompt occurs once, as in a first epoch, with the same number of checkpoints.
 _TIMED_STAGES = {
     "sft": "data: sums, params: {max_steps: 60, learning_rate: 1.0e-3, batch_size: 27}",
     "reward_model": PREFERENCE_TRAINING,
@@ -37,30 +37,29 @@ _TIMED_STAGES = {
     "rloo": _ONE_EPOCH_TRAINING,
 }
 _ABOUT = (
-    "The same trainer with the same arguments in a script (`perf/trl_baseline.py`), with as many"
-    " checkpoints. Stage and script are forked from one process onto one core and take turns at every step."
-    " Seconds are the CPU's, the process's own and the kernel's, medians of {rounds} rounds: `whole` from"
-    " loading the model to the saved product, `steps` from the first step to the last. In brackets the least"
-    " and the greatest ratio of a round. What ours does besides: it seals and prunes checkpoints, writes"
-    " events, watches for trouble, and keeps what the reward's nodes gave. PPO has no trainer in TRL to stand"
-    " beside."
+    "The script (`perf/trl_baseline.py`) runs the same trainer with the same arguments and number of"
+    " checkpoints. Stage and script are forked from one process onto one core and alternate after every step."
+    " Times are CPU seconds (user and system), medians of {rounds} rounds: `whole` from loading the model to"
+    " the saved product, `steps` from the first step to the last. In parentheses: the minimum and maximum"
+    " ratio of a round. In addition, a stage verifies and deletes checkpoints, writes events, monitors"
+    " anomalies and records the values of reward nodes. PPO is omitted: TRL has no equivalent trainer."
 )
-_LOAD = "The machine's load was {least:.0f} to {most:.0f} meanwhile, on {cores} cores."
+_LOAD = "Load of the machine: {least:.0f} to {most:.0f}, on {cores} cores."
 _HEAD = (
-    "| stage | steps | losses alike | by hand, whole | ours, whole | ratio | by hand, steps | ours, steps"
+    "| stage | steps | equal losses | script, whole | stage, whole | ratio | script, steps | stage, steps"
     " | ratio |"
 )
 
 
 def trl_overhead_lines(rounds: int) -> list[str]:
-    """The same training by TRL alone, called by hand: its losses, and the CPU's time."""
+    """Compare stages with TRL scripts: losses and CPU time."""
     preload_modules()
     lines = [_ABOUT.format(rounds=rounds), ""]
     for size in (SMALL, LARGER):
         lines += [f"The model of `{size}`:", "", _HEAD, "|---|---|---|---|---|---|---|---|---|"]
         loads = [os.getloadavg()[0]]
         for found in time_stages(size, rounds):
-            assert found.losses_equal, f"called by hand, TRL has other losses for {found.name}"
+            assert found.losses_equal, f"the TRL script has other losses for {found.name}"
             lines.append(comparison_row(found))
             loads.append(os.getloadavg()[0])
             print(lines[-1], flush=True)
@@ -76,14 +75,14 @@ def time_stages(size: str, rounds: int) -> Iterator[Comparison]:
         f"timed_{name}": train_from("sft", f"train: {name}, {what}") for name, what in _TIMED_STAGES.items()
     }
     plan = compile_file(write_recipe({**start, **stages}, size) / "recipe.yaml", (), ())[0].plan
-    assert plan is not None, "the stages that are timed compile"
+    assert plan is not None, "the timed stages compile"
     for name in _TIMED_STAGES:
         step = json.loads(step_to_json(plan.step(f"timed_{name}")))
         yield compare_with_trl(name, step, inputs, rounds)
 
 
 def comparison_row(found: Comparison) -> str:
-    cells = [found.name, str(found.steps), "all, to the last bit"]
+    cells = [found.name, str(found.steps), "all, bit-identical"]
     for what in ("whole", "steps"):
         least, most = found.ratio_range(what)
         cells += [f"{found.median(how, what):.2f}" for how in ("hand", "ours")]

@@ -1,7 +1,7 @@
-"""The real parts that some tests talk to: an engine, a registry, a browser, a sandbox.
+"""Fixtures for external services: a Docker engine, a registry, a browser, a sandbox.
 
-A part that is missing skips the tests that need it and says how to get it; where
-POSTTRAIN_REQUIRE_ALL is set, as in .ci/run, it fails them instead.
+A missing service skips the tests that need it, with a hint how to install it. With
+POSTTRAIN_REQUIRE_ALL, as in .ci/run, the tests fail instead.
 """
 
 import io
@@ -22,10 +22,10 @@ Service = TypeVar("Service")
 
 
 def require_service(part: str, found: Service | None, how: str, *, apart: bool = False) -> Service:
-    """What was found; else skip, or fail where everything is required.
+    """Return the service; without one, skip the test, or fail it when all services are required.
 
-    A part is `apart` when its libraries cannot stand beside the locked ones: `make apart` tests it in an
-    environment of its own, and requires it there.
+    `apart` marks a service whose libraries conflict with the locked ones: `make apart` tests it in a
+    separate environment and requires it there.
     """
     if found is not None:
         return found
@@ -37,7 +37,7 @@ def require_service(part: str, found: Service | None, how: str, *, apart: bool =
 
 @pytest.fixture(scope="session")
 def docker_engine() -> "DockerClient":
-    """A client of a live engine: DOCKER_HOST's, or this machine's."""
+    """A client of a running engine: the one at DOCKER_HOST, or the local one."""
     how = "start one, set DOCKER_HOST to one, or run `bash .ci/run`, which starts its own"
     return require_service("a Docker engine", connect_docker(), how)
 
@@ -47,7 +47,7 @@ def connect_docker() -> "DockerClient | None":
     from docker.errors import DockerException
 
     try:
-        client = docker.from_env(timeout=600)  # to remove a large image takes a while
+        client = docker.from_env(timeout=600)  # removing a large image takes a while
         client.ping()
     except DockerException:
         return None
@@ -56,7 +56,7 @@ def connect_docker() -> "DockerClient | None":
 
 @pytest.fixture(scope="session")
 def registry() -> str:
-    """HOST:PORT of a registry that holds nothing of value."""
+    """HOST:PORT of a disposable registry."""
     address = os.environ.get("POSTTRAIN_TEST_REGISTRY", "")
     how = "set POSTTRAIN_TEST_REGISTRY to HOST:PORT, or run `bash .ci/run`, which starts its own"
     return require_service("a registry", address if registry_answers(address) else None, how)
@@ -84,7 +84,7 @@ def bubblewrap() -> Path:
 
 @pytest.fixture(scope="session")
 def busybox_image(docker_engine: "DockerClient") -> str:
-    """The id of an image that holds one static program and nothing else."""
+    """The id of an image with a single static program."""
     found = require_service("busybox", shutil.which("busybox"), "apt-get install busybox-static")
     answer = docker_engine.api.import_image_from_data(
         busybox_tar(Path(found)), repository="posttrain-test-busybox", tag="latest"
@@ -99,10 +99,10 @@ def busybox_tar(program: Path) -> bytes:
     return archive.getvalue()
 
 
-@pytest.hookimpl(optionalhook=True)  # without pytest-xdist nothing runs side by side
+@pytest.hookimpl(optionalhook=True)  # without pytest-xdist there are no parallel tests
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Side by side (`-n 2`), a file's tests stay in one process, which has what they share; so do all that
-    run containers, whose image takes a minute to make."""
+    """With `-n 2`, the tests of a file run in one process, so that they share fixtures; so do all container
+    tests, whose image takes a minute to build."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ContainerScheduling(LoadScopeScheduling):
@@ -114,4 +114,4 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--regenerate", action="store_true", help="write expected outputs anew, for review")
+    parser.addoption("--regenerate", action="store_true", help="rewrite the expected outputs, for review")

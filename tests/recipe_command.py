@@ -1,4 +1,4 @@
-"""Calls the `recipe` command as a user does, and looks into the home that it leaves behind."""
+"""Runs the `recipe` command as a user does, and inspects the resulting home."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ RECIPE_COMMAND = [sys.executable, "-m", "posttrain.cli.main"]
 
 
 def run_command(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end."""
+    """Run the command and wait for it."""
     command = [*RECIPE_COMMAND, *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=cwd, stdin=subprocess.DEVNULL
@@ -22,7 +22,7 @@ def run_command(*arguments: str | Path, cwd: Path | None = None) -> subprocess.C
 
 
 def start_command(*arguments: str | Path, log: Path) -> subprocess.Popen[bytes]:
-    """Start the command and come back."""
+    """Start the command without waiting for it."""
     with log.open("ab") as output:
         return subprocess.Popen(
             [*RECIPE_COMMAND, *map(str, arguments)], stdout=output, stderr=output, stdin=subprocess.DEVNULL
@@ -30,25 +30,28 @@ def start_command(*arguments: str | Path, log: Path) -> subprocess.Popen[bytes]:
 
 
 def wait_until(
-    true: Callable[[], bool], what: str, client: subprocess.Popen[bytes] | None = None, seconds: float = 120
+    condition: Callable[[], bool],
+    what: str,
+    client: subprocess.Popen[bytes] | None = None,
+    seconds: float = 120,
 ) -> None:
-    """Wait for something that must come about, while a client lives if one is given."""
+    """Wait until a condition holds; fails after `seconds`, or when the client exits first."""
     deadline = time.monotonic() + seconds
-    while not true():
-        assert client is None or client.poll() is None, f"the client ended before {what}"
-        assert time.monotonic() < deadline, f"{what} did not come about in {seconds:g} s"
+    while not condition():
+        assert client is None or client.poll() is None, f"the client exited before {what}"
+        assert time.monotonic() < deadline, f"{what} did not happen within {seconds:g} s"
         time.sleep(0.005)
 
 
 def product_path(home: Path, stage: str) -> Path:
-    """The folder of a stage's product, by the command that users ask."""
-    asked = run_command("path", stage, "--home", home)
-    assert asked.returncode == 0, asked.stderr
-    return Path(asked.stdout.strip())
+    """The folder of a stage's product, from `recipe path`."""
+    done = run_command("path", stage, "--home", home)
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
 
 
 def file_digests(folder: Path) -> dict[str, str]:
-    """sha256 of every file of a product."""
+    """The sha256 of every file of a product."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -57,7 +60,7 @@ def file_digests(folder: Path) -> dict[str, str]:
 
 
 def find_processes(home: Path) -> list[int]:
-    """Processes that still have something of this home in their arguments or open files."""
+    """Running processes with a path of this home in their arguments or open files."""
     found: list[int] = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():

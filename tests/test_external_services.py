@@ -1,4 +1,4 @@
-"""The real parts are real: each does here, once, what the other tests count on it for."""
+"""Smoke tests of the external services that other tests depend on."""
 
 import subprocess
 import urllib.request
@@ -21,7 +21,7 @@ def test_an_image_comes_back_by_digest(docker_engine, registry, busybox_image):
     docker_engine.images.push(name, "pushed")
     digest = manifest_digest(registry, "posttrain-test/busybox", "pushed")
     pulled = docker_engine.images.pull(f"{name}@{digest}")
-    assert f"{name}@{digest}" in pulled.attrs["RepoDigests"]  # other tests give it other names too
+    assert f"{name}@{digest}" in pulled.attrs["RepoDigests"]  # other tests tag it with other names too
     assert pulled.id == busybox_image
 
 

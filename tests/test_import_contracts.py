@@ -1,6 +1,6 @@
-"""Imports point one way, never round, and the compiler stays pure: by import-linter's contracts.
+"""Checks import-linter's contracts: imports point one way, without cycles, and the compiler stays pure.
 
-Each contract is also shown a violation, in a copy, so that a contract that checks nothing is found.
+Each contract also runs on a copy with a violation, which detects a contract that checks nothing.
 """
 
 import os

@@ -1,11 +1,10 @@
-"""Writes the table of lm-eval's tasks that the compiler checks `benchmark` stages against.
+"""Generates the table of lm-eval's tasks that the compiler checks `benchmark` stages against.
 
     python tools/lm_eval_table.py
 
-It reads the tasks that come with the installed lm-eval, which must be the pinned one, and writes
-compiler/posttrain/compiler/facts/lm_eval.json: what every task asks of a model and the metrics that it
-gives, and the members of every group and tag. Data sets are not loaded. A test makes the table anew
-and compares.
+The script reads the tasks of the installed lm-eval, which must be the pinned release, and writes
+compiler/posttrain/compiler/facts/lm_eval.json: the request type and the metrics of every task, and the
+members of every group and tag. It loads no datasets. A test regenerates the table and compares it.
 """
 
 import json
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 TABLE = Path(__file__).parent.parent / "compiler/posttrain/compiler/facts/lm_eval.json"
-# What a task gives when it names no metrics, and how each is summed up over items.
+# The default metrics of a task by output type, with their aggregations.
 _DEFAULT_METRICS = {
     "loglikelihood": ("perplexity", "acc"),
     "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
@@ -49,7 +48,7 @@ def build_table() -> dict[str, Any]:
 
 
 def registered_metrics() -> dict[str, list[str]]:
-    """The metrics of lm-eval's own, and those of them that are means where a task does not say otherwise."""
+    """The metrics of lm-eval, and those that are means by default."""
     from lm_eval.api.registry import AGGREGATION_REGISTRY, METRIC_AGGREGATION_REGISTRY, metric_registry
 
     mean = AGGREGATION_REGISTRY["mean"]
@@ -58,7 +57,7 @@ def registered_metrics() -> dict[str, list[str]]:
 
 
 def task_kind(cfg: Mapping[str, Any]) -> dict[str, Any]:
-    """What many tasks have alike. Without metrics, when these are known only to the task's own code."""
+    """The properties that many tasks share. Without metrics if only the code of the task defines them."""
     output = cfg.get("output_type", "generate_until")
     found: dict[str, Any] = {"output": output, "metrics": None if "class" in cfg else metrics_of(cfg, output)}
     if cfg.get("unsafe_code") or any(one.get("hf_evaluate") for one in cfg.get("metric_list") or ()):
@@ -67,7 +66,7 @@ def task_kind(cfg: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def metrics_of(cfg: Mapping[str, Any], output: str) -> dict[str, bool]:
-    """Each metric of a task, as METRIC or METRIC.FILTER: whether it is the mean of the items' values."""
+    """Map each metric of a task (METRIC or METRIC.FILTER) to whether it is the mean over the items."""
     from lm_eval.api.registry import AGGREGATION_REGISTRY, get_metric_aggregation
 
     mean = AGGREGATION_REGISTRY["mean"]
@@ -84,9 +83,9 @@ def metrics_of(cfg: Mapping[str, Any], output: str) -> dict[str, bool]:
 
 
 def group_of(cfg: Mapping[str, Any], index: Mapping[str, Any]) -> dict[str, Any]:
-    """The members by name, and the metrics that are the mean over all their items."""
+    """The names of the members, and the metrics that are means over all their items."""
     members = [one if isinstance(one, str) else one.get("task") or one.get("group") for one in cfg["task"]]
-    # Members that are written down in the group itself, or changed by it, are its own: not known by a name.
+    # Members that a group defines or overrides inline have no name of their own.
     known = all(isinstance(one, str) or set(one) <= {"task", "task_alias"} for one in cfg["task"])
     own = set(cfg) - {"group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag", "include"}
     found: dict[str, Any] = {"members": members}
@@ -106,7 +105,7 @@ def group_of(cfg: Mapping[str, Any], index: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _name(metric: object) -> str:
-    """A metric's name; a function beside the task is named by its path on this machine."""
+    """The name of a metric. A function next to the task has a path of this machine, so use its name."""
     return str(metric).rpartition("/")[2].rpartition(".")[2]
 
 
@@ -115,7 +114,7 @@ def _filters(given: Any) -> list[str]:
 
 
 def render_table(value: Mapping[str, Any]) -> str:
-    """The table as JSON with a kind or a group a line, names in one text: there are thousands."""
+    """The table as JSON, one kind or group per line, with the names joined to one string."""
     kinds = [_line({**kind, "tasks": " ".join(kind["tasks"])}) for kind in value["kinds"]]
     groups = [
         f"{_line(name)}: {_line({**one, 'members': one['members'] and ' '.join(one['members'])})}"

@@ -1,4 +1,4 @@
-"""The keys that a class or function takes, with the types a recipe may write; for `trl_nested_table.py`."""
+"""Finds the keys that a class or function accepts, with their types; for `trl_nested_table.py`."""
 
 import dataclasses
 import inspect
@@ -8,13 +8,13 @@ from typing import Any
 
 from tools.trl_table import doc_sentence, recipe_types
 
-# Keys by name: what each takes, what it is for where that is known, and the keys within it.
+# Keys by name, each with its types, its description if known, and its nested keys.
 Keys = dict[str, dict[str, Any]]
 _NO_NESTED_KEYS: Mapping[str, str] = {}
 
 
 def key_entry(annotation: Any, doc: str = "", within: str | None = None) -> dict[str, Any]:
-    """One key. A type that is not said takes anything; one that no recipe can write, nothing."""
+    """One key. Without an annotation it accepts every type; with a type that YAML cannot express, none."""
     kinds = {"any"} if annotation is inspect.Parameter.empty else recipe_types(annotation)
     kinds |= {"mapping"} if within else set()
     choices = literal_choices(annotation)
@@ -27,7 +27,7 @@ def key_entry(annotation: Any, doc: str = "", within: str | None = None) -> dict
 
 
 def literal_choices(annotation: Any) -> list[str]:
-    """The words that a type is closed to."""
+    """The allowed values of a type with a closed set of values."""
     parts = (annotation, *typing.get_args(annotation))
     closed = [part for part in parts if typing.get_origin(part) is typing.Literal]
     return [word for part in closed for word in typing.get_args(part) if isinstance(word, str)]
@@ -39,10 +39,10 @@ def keys_of_hints(hints: Mapping[str, Any], *, within: Mapping[str, str] = _NO_N
 
 
 def resolved_hints(kind: Any) -> dict[str, Any]:
-    """The types of a class's fields; of a function's parameters, as far as they are said."""
+    """The types of the fields of a class, or of the annotated parameters of a function."""
     try:
         return typing.get_type_hints(kind, include_extras=True)
-    except (NameError, TypeError):  # a type that is imported for type checkers alone
+    except (NameError, TypeError):  # a type that is imported only for type checkers
         return {}
 
 
@@ -60,7 +60,7 @@ def keys_of_dataclass(kind: Any, *, within: Mapping[str, str] = _NO_NESTED_KEYS)
 
 
 def keys_of_signature(function: Callable[..., Any], *, without: Iterable[str] = ()) -> Keys:
-    """The parameters that are given by name; none for those that a function takes without naming them."""
+    """The named parameters, without `*args` and `**kwargs`."""
     hints, left = resolved_hints(function), {*without, "self"}
     signature = inspect.signature(function)
     return {
@@ -71,6 +71,6 @@ def keys_of_signature(function: Callable[..., Any], *, without: Iterable[str] = 
 
 
 def _nullable(annotation: Any, default: Any) -> Any:
-    """`x: int = None` takes null too, though it does not say so."""
+    """`x: int = None` also accepts null."""
     said = annotation is not inspect.Parameter.empty and not isinstance(annotation, str)
     return annotation | None if default is None and said else annotation

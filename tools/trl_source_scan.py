@@ -1,6 +1,6 @@
-"""What TRL, transformers and torch do with the mappings that they are given, read off their sources.
+"""Scans the sources of TRL, transformers and torch for the keys that they read from mappings.
 
-For `trl_nested_table.py`. Finds the keys that a function takes out of such a mapping by name.
+For `trl_nested_table.py`. Finds the keys that a function reads from a mapping by name.
 """
 
 import ast
@@ -15,7 +15,7 @@ from tools.nested_types import Keys, key_entry, keys_of_signature
 from tools.trl_table import doc_sentence
 
 _ROLLOUTS = ("trl.trainer.grpo_trainer", "trl.trainer.rloo_trainer")
-# How an optimizer's handler makes a value of the text that it is given.
+# The conversions from text to a value in the handler of an optimizer.
 _CONVERSIONS = {"int": "integer", "float": "number", "bool": "text", "strtobool": "boolean"}
 _TRUE = "in ('true', '1', 'yes')"
 
@@ -29,7 +29,7 @@ def _calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def popped_keys(tree: ast.AST, mapping: str, by: Sequence[str] = ("pop",)) -> list[str]:
-    """The keys that are taken out of a mapping: `mapping.pop("key", ...)`."""
+    """The keys that are read from a mapping: `mapping.pop("key", ...)`."""
     asked = {f"{mapping}.{verb}" for verb in by}
     return [
         call.args[0].value
@@ -39,30 +39,30 @@ def popped_keys(tree: ast.AST, mapping: str, by: Sequence[str] = ("pop",)) -> li
 
 
 def generation_keys(within: Mapping[str, str]) -> Keys:
-    """GenerationConfig names its keys in its constructor, and their types in its documentation."""
+    """The keys are in the constructor of GenerationConfig, their types in its docstring."""
     from transformers import GenerationConfig
 
     names = popped_keys(_tree(GenerationConfig.__init__), "kwargs")
-    told = _documented_arguments(inspect.getdoc(GenerationConfig) or "")
+    documented = _documented_arguments(inspect.getdoc(GenerationConfig) or "")
     return {
         name: key_entry(_documented_type(kind), doc_sentence({"help": words}), within.get(name))
         for name in names
         if not name.startswith("_")
-        for kind, words in [told.get(name, ("", ""))]
+        for kind, words in [documented.get(name, ("", ""))]
     }
 
 
 def _documented_arguments(text: str) -> dict[str, tuple[str, str]]:
-    """By key, its type and its description: `key (type):`, and what follows up to the next one."""
+    """The type and the description of each documented key: `key (type):` and the following text."""
     heads = list(re.finditer(r"^ +(\w+) \(([^\n]*)\):?\n", text, re.MULTILINE))
     ends = [head.start() for head in heads[1:]] + [len(text)]
     return {head[1]: (head[2], text[head.end() : end]) for head, end in zip(heads, ends, strict=True)}
 
 
 def _documented_type(words: str) -> Any:
-    """A type as documentation writes it: `int` or `list[int]`, *optional*."""
+    """Parse a documented type: `int` or `list[int]`, *optional*."""
     known: dict[str, Any] = {"int": int, "float": float, "bool": bool, "str": str, "dict": dict[str, Any]}
-    if not words or "dict[tuple" in words:  # may be written as a list of pairs too
+    if not words or "dict[tuple" in words:  # a list of pairs is also valid
         return inspect.Parameter.empty
     lists = {"list[list[int]]": list[list[int]], "list[int]": list[int], "list[str]": list[str]}
     kinds = [kind for name, kind in lists.items() if name in words and f"[{name}" not in words]
@@ -77,7 +77,7 @@ def _documented_type(words: str) -> Any:
 
 
 def chat_template_keys() -> Keys:
-    """What goes to the template beside its variables: what the trainers give, and how it is rendered."""
+    """The template arguments that the trainers pass in addition to the variables, and the render options."""
     from transformers import PreTrainedTokenizerBase
 
     own = keys_of_signature(PreTrainedTokenizerBase.apply_chat_template)
@@ -93,8 +93,8 @@ def chat_template_keys() -> Keys:
 
 
 def gradient_checkpointing_keys(configuration: type) -> Keys:
-    """What becomes of `gradient_checkpointing_kwargs` in a trainer: some is for transformers, the rest for
-    torch. A trainer that turns checkpointing off for a while turns it on again with torch's alone."""
+    """The keys of `gradient_checkpointing_kwargs`: some are for transformers, the others for torch. A trainer
+    that disables checkpointing temporarily enables it again with the keys for torch only."""
     from torch.utils import checkpoint
     from transformers import PreTrainedModel
 
@@ -119,7 +119,7 @@ def _forwards_checkpointing_kwargs(call: ast.Call) -> bool:
 
 
 def optimizer_keys() -> dict[str, Keys]:
-    """By optimizer: what its handler asks of `optim_args`."""
+    """The keys of `optim_args` that the handler of each optimizer reads."""
     from transformers.trainer_optimizer import _OPTIMIZER_HANDLERS as HANDLERS
 
     return {str(name.value): dict(_handler_keys(name.value, handler)) for name, handler in HANDLERS.items()}
@@ -143,7 +143,7 @@ def _handler_keys(optimizer: str, handler: Callable[..., Any]) -> Iterator[tuple
 
 
 def _reachable_statements(node: ast.AST, optimizer: str) -> Iterator[ast.stmt]:
-    """The statements that are reached for an optimizer, where its name decides; those within them apart."""
+    """The statements that run for an optimizer, by the conditions on its name."""
     for statement in ast.iter_child_nodes(node):
         if isinstance(statement, ast.If | ast.Try):
             test = ast.unparse(statement.test) if isinstance(statement, ast.If) else "True"
@@ -159,7 +159,7 @@ def _reachable_statements(node: ast.AST, optimizer: str) -> Iterator[ast.stmt]:
 
 
 def _converted_type(statement: ast.stmt, name: str) -> dict[str, Any]:
-    """What a handler makes of a key's text. `bool` takes any text for true."""
+    """The type to which a handler converts the text of a key. `bool` of any text is true."""
     for call in _calls(statement):
         made = ast.unparse(call.func)
         inner = ast.unparse(call.args[0]) if call.args else ""

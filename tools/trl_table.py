@@ -1,11 +1,11 @@
-"""Writes the table of TRL's arguments that the compiler checks `trl:` against.
+"""Generates the table of TRL's arguments that the compiler checks `trl:` against.
 
     python tools/trl_table.py
 
-It reads the configuration classes of the installed TRL, which must be the pinned one, and writes
-compiler/posttrain/compiler/facts/trl.json: for each argument its types, its default, its choices where
-they are closed, and the first sentence of its documentation (TRL and transformers: Apache-2.0).
-A test makes the table anew and compares.
+The script reads the configuration classes of the installed TRL, which must be the pinned release, and writes
+compiler/posttrain/compiler/facts/trl.json: the types of each argument, its default, its choices if they are a
+closed set, and the first sentence of its documentation (TRL and transformers: Apache-2.0). A test regenerates
+the table and compares it.
 """
 
 import dataclasses
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 TABLE = Path(__file__).parent.parent / "compiler/posttrain/compiler/facts/trl.json"
-# How the types of Python are written in the table.
+# The names of Python types in the table.
 _TYPES = {str: "text", int: "integer", float: "number", bool: "boolean", dict: "mapping", type(None): "null"}
-_MAX_DOC_LENGTH = 200  # characters of a line of documentation
+_MAX_DOC_LENGTH = 200  # maximum characters of a description
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def build_table() -> dict[str, Any]:
-    """The whole table: what most classes share once, and what each has of its own."""
+    """The complete table: the arguments that most classes share, and the others of each class."""
     classes = {kind.__name__: arguments(kind) for kind in configurations()}
     every = list(classes.values())
     shared = {
@@ -47,7 +47,7 @@ def build_table() -> dict[str, Any]:
 
 
 def configurations() -> list[type]:
-    """The configuration classes of the trainers that posttrain's methods stand on."""
+    """The configuration classes of the trainers that posttrain's methods use."""
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     from trl.experimental.cpo import CPOConfig
     from trl.experimental.orpo import ORPOConfig
@@ -75,7 +75,7 @@ def argument_entry(field: dataclasses.Field[Any]) -> dict[str, Any]:
 
 
 def recipe_types(annotation: Any) -> set[str]:
-    """The types that a value may have in a recipe. A class that no recipe can write is left out."""
+    """The types that a value may have in a recipe, without classes that YAML cannot express."""
     if annotation in _TYPES:
         return {_TYPES[annotation]}
     if annotation in (typing.Any, list):
@@ -88,7 +88,7 @@ def recipe_types(annotation: Any) -> set[str]:
         return set().union(*(recipe_types(part) for part in parts))
     if origin is typing.Literal:
         return {_TYPES[type(part)] for part in parts}
-    if origin is dict:  # the keys of a recipe's mappings are text
+    if origin is dict:  # the keys of mappings in a recipe are text
         return {"mapping"} if parts[0] is str else set()
     if origin in (list, tuple):
         return {f"list<{one}>" for one in set().union(*(recipe_types(part) for part in parts))}
@@ -121,7 +121,7 @@ def doc_sentence(metadata: Mapping[str, Any]) -> str:
 
 
 def render_table(value: dict[str, Any]) -> str:
-    """The table as JSON with an argument a line, so that a new release shows as a readable change."""
+    """The table as JSON, one argument per line, so that the diff of a new release is readable."""
     lines = [
         "{",
         f' "release": {_line(value["release"])},',

@@ -1,4 +1,4 @@
-"""The parts that these tests take from the npm registry."""
+"""Fixtures that use packages of the npm registry."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,14 +11,14 @@ from tests.recipe_command import run_command
 
 @pytest.fixture(scope="session")
 def sarif_schema(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The schema of SARIF 2.1.0, which comes with Microsoft's tests for it."""
+    """The schema of SARIF 2.1.0 from Microsoft's npm package."""
     package = install_npm_package(tmp_path_factory.mktemp("npm"), "@microsoft/jest-sarif", "1.0.0-beta.0")
     return package / "lib" / "schemas" / "sarif-2.1.0-rtm.5.json"
 
 
 @pytest.fixture(scope="module")
 def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanguageServer]:
-    """A session with the YAML language server, in a folder that holds the schema of recipes."""
+    """A session with the YAML language server, in a folder with the schema of recipes."""
     package = install_npm_package(tmp_path_factory.mktemp("npm"), "yaml-language-server", "1.25.0")
     folder = tmp_path_factory.mktemp("recipes")
     (folder / "schema.json").write_text(run_command("schema").stdout)

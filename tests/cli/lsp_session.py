@@ -1,4 +1,4 @@
-"""A session with a language server, as an editor has it: JSON-RPC over its standard input and output."""
+"""A client for a language server: JSON-RPC over its standard input and output."""
 
 import itertools
 import json
@@ -48,7 +48,7 @@ class LanguageServer:
         self.process.wait(timeout=_TIMEOUT)
 
     def open(self, text: str) -> "OpenDocument":
-        """Open a recipe that names its schema, and take what the server finds wrong with it."""
+        """Open a recipe with a schema line, and wait for its diagnostics."""
         name = f"recipe-{next(self.numbers)}.yaml"
         uri = (self.folder / name).as_uri()
         whole = f"# yaml-language-server: $schema=./schema.json\n{text}"
@@ -92,14 +92,14 @@ class LanguageServer:
             self.answers.put(message)
         elif message["method"] == "textDocument/publishDiagnostics":
             self.published.put(message["params"])
-        elif "id" in message:  # a question of the server's: its settings, or whether it may register
-            asked = message["params"].get("items", []) if isinstance(message.get("params"), dict) else []
-            result = [_SETTINGS if item.get("section") == "yaml" else {} for item in asked] or None
+        elif "id" in message:  # a request of the server: its settings, or a registration
+            items = message["params"].get("items", []) if isinstance(message.get("params"), dict) else []
+            result = [_SETTINGS if item.get("section") == "yaml" else {} for item in items] or None
             self._send({"id": message["id"], "result": result})
 
 
 class OpenDocument:
-    """A recipe that is open. `HERE` in its text is where the cursor stands."""
+    """An open recipe. CURSOR in its text marks the position of the cursor."""
 
     def __init__(self, server: LanguageServer, uri: str, text: str, diagnostics: list[Any]) -> None:
         self.server = server
@@ -109,7 +109,7 @@ class OpenDocument:
         self.positions = [found["range"]["start"] for found in diagnostics]
 
     def completions(self) -> dict[str, Any]:
-        """What is offered at the cursor, by its label."""
+        """The completion items at the cursor, by label."""
         answer = self.server.request_at("textDocument/completion", self, self.text.index(CURSOR))
         items = answer["items"] if isinstance(answer, dict) else answer
         return {item["label"]: item for item in items}

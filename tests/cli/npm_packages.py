@@ -1,4 +1,4 @@
-"""Packages of the npm registry, in a folder of their own, for the tests of one session."""
+"""Installs packages of the npm registry into a temporary folder."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ from tests.conftest import require_service
 
 
 def install_npm_package(folder: Path, name: str, version: str) -> Path:
-    """The folder of an installed package; without npm or a registry the test is skipped."""
+    """Install a package and return its folder. Skip the test without npm or a registry."""
     npm = require_service(
         "npm", shutil.which("npm"), "install Node.js with npm (Debian: apt-get install npm)"
     )

@@ -1,4 +1,4 @@
-"""Every recipe file that comes with the project, and the examples of every diagnostic."""
+"""All recipe files of the project, and the examples of all diagnostics."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ RECIPES = sorted(
     for path in (*ROOT.glob("recipes/**/recipe.yaml"), *ROOT.glob("tests/recipes/**/recipe.yaml"))
     if ".recipe" not in path.parts
 ) + sorted(STARTERS.glob("*/recipe.yaml"))
-# Files that others extend: no recipes by themselves.
+# Files that other recipes extend; not complete recipes.
 OVERLAYS = sorted(path for path in ROOT.glob("recipes/*/*.yaml") if path.name != "recipe.yaml")
 CORRECT_EXAMPLES = {code.id: code.right for code in all_codes()}
 
@@ -27,7 +27,7 @@ def path_id(path: Path) -> str:
 
 
 def parse_tree(text: str) -> MappingNode | None:
-    """The tree of a text, or None when it is no YAML with a mapping at the top."""
+    """The tree of a text, or None if it is not YAML with a mapping at the top level."""
     diagnostics = Diagnostics()
     tree = parse(SourceFile("recipe.yaml", text.encode()), diagnostics)
     return None if diagnostics.has_errors else tree

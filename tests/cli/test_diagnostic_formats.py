@@ -1,4 +1,4 @@
-"""`recipe validate --format`: the same diagnostics for people, programs and code hosts."""
+"""`recipe validate --format`: the same diagnostics as text, JSON, GitHub annotations and SARIF."""
 
 import fcntl
 import json
@@ -33,11 +33,11 @@ def test_text_goes_to_standard_error(wrong: Path) -> None:
     ended = run_command("validate", wrong)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "error[PT0601]" in ended.stderr
-    assert "\x1b" not in ended.stderr  # colours are for terminals
+    assert "\x1b" not in ended.stderr  # colors are for terminals
 
 
 def run_in_terminal(*arguments: str | Path, columns: int = 100, **more: str) -> str:
-    """What the command writes to standard error when that is a terminal."""
+    """The standard error of a command if it is a terminal."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     env = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {"TERM": "xterm"} | more
@@ -54,11 +54,11 @@ def run_in_terminal(*arguments: str | Path, columns: int = 100, **more: str) -> 
 def read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65536)
-    except OSError:  # the other side is closed, and all is read
+    except OSError:  # the other side is closed and everything is read
         return b""
 
 
-def test_a_terminal_gets_colours_unless_told_otherwise(wrong: Path) -> None:
+def test_a_terminal_gets_colors_unless_disabled(wrong: Path) -> None:
     plain = run_command("validate", wrong).stderr
     coloured = run_in_terminal("validate", wrong)
     assert "\x1b[1;31merror[PT0601]\x1b[0m" in coloured
@@ -123,7 +123,7 @@ def test_the_log_is_good_sarif(sarif_schema: Path, wrong: Path) -> None:
         rule["id"] for rule in run["tool"]["driver"]["rules"]
     }
     assert any("fixes" in result for result in run["results"])
-    run["results"][0]["level"] = "dreadful"  # the schema would have said
+    run["results"][0]["level"] = "dreadful"  # the schema rejects this value
     assert list(check.iter_errors(log)) != []
 
 

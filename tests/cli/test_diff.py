@@ -21,7 +21,7 @@ def diff(*arguments: str | Path) -> Result:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A copy of the tiny recipe, beside a home that has nothing."""
+    """A copy of the tiny recipe, with an empty home."""
     return Path(shutil.copytree(TINY_RECIPE, tmp_path / "tiny", ignore=shutil.ignore_patterns(".recipe")))
 
 
@@ -40,7 +40,7 @@ def step_fates(found: dict[str, Any]) -> dict[str, str]:
 
 
 def edit_copy(folder: Path, old: str, new: str) -> Path:
-    """The recipe with one change, in a folder of its own beside it."""
+    """A copy of the recipe with one change, in another folder."""
     copy = Path(shutil.copytree(folder, folder.with_name("edited")))
     text = (copy / "recipe.yaml").read_text()
     assert old in text
@@ -54,9 +54,16 @@ def test_a_recipe_does_not_differ_from_itself(folder: Path) -> None:
     assert diff_json(folder, folder)["same"] is True
 
 
-def test_a_parameter_makes_its_step_and_all_that_follow_anew(folder: Path) -> None:
-    asked = (folder, folder, "--set", "stages.grpo.params.learning_rate=5.0e-4", "--home", folder / "home")
-    found = diff_json(*asked)
+def test_a_changed_parameter_reruns_its_step_and_all_downstream_steps(folder: Path) -> None:
+    arguments = (
+        folder,
+        folder,
+        "--set",
+        "stages.grpo.params.learning_rate=5.0e-4",
+        "--home",
+        folder / "home",
+    )
+    found = diff_json(*arguments)
     assert changes(found) == {"stages.grpo.params.learning_rate": (1.0e-3, 5.0e-4)}
     assert step_fates(found) == {
         "grpo": "changed",
@@ -66,13 +73,13 @@ def test_a_parameter_makes_its_step_and_all_that_follow_anew(folder: Path) -> No
     }
     assert found["unchanged_count"] == 4
     assert {step["id"]: step["changed_inputs"] for step in found["steps"]}["ship"] == ["after"]
-    ended = diff(*asked, "--exit-code")
+    ended = diff(*arguments, "--exit-code")
     assert ended.exit_code == 2
     assert "~ stages.grpo.params.learning_rate: 0.001 -> 0.0005" in ended.output
     assert ended.output.splitlines()[-1].startswith("4 steps to run again, 4 unchanged")
 
 
-def test_what_changes_only_speed_makes_nothing_anew(folder: Path) -> None:
+def test_a_change_of_speed_alone_reruns_nothing(folder: Path) -> None:
     found = diff_json(
         folder, folder, "--set", "stages.sft.params.micro_batch_size=4", "--home", folder / "home"
     )
@@ -92,7 +99,7 @@ def test_the_content_of_a_file_is_a_change(folder: Path) -> None:
 
 
 def test_plans_differ_by_the_paths_of_the_recipe(folder: Path, tmp_path: Path) -> None:
-    """Without the recipe's text, its paths are told from the steps."""
+    """Without the text of the recipe, the paths are derived from the steps."""
     for name, setting in (("a", "seed=3"), ("b", "stages.sft.params.batch_size=8")):
         ended = run_command("plan", folder, "--set", setting, "--format", "json")
         assert ended.returncode == 0, ended.stderr
@@ -118,7 +125,7 @@ def plan_text(folder: Path) -> str:
     return plan_to_json(plan)
 
 
-def test_another_version_of_the_stack_is_told(folder: Path, tmp_path: Path) -> None:
+def test_another_version_of_the_stack_is_reported(folder: Path, tmp_path: Path) -> None:
     text = plan_text(folder)
     data = json.loads(text)
     version = data["steps"][0]["key_values"]["environment"]["torch"]
@@ -161,7 +168,7 @@ def test_steps_in_the_home_cost_nothing(folder: Path, tmp_path: Path) -> None:
     (run,) = (home / "runs").iterdir()
     by_name = diff_json(
         run.name[:8], tmp_path / "new", "--home", home
-    )  # a run by its name, and by its folder
+    )  # a run is named by its name or its folder
     assert (
         step_fates(by_name)
         == step_fates(diff_json(run, tmp_path / "new", "--home", home))
@@ -169,7 +176,7 @@ def test_steps_in_the_home_cost_nothing(folder: Path, tmp_path: Path) -> None:
     )
 
 
-def test_the_cost_is_that_of_what_is_to_do(folder: Path, tmp_path: Path) -> None:
+def test_the_cost_is_that_of_the_steps_to_run(folder: Path, tmp_path: Path) -> None:
     plan = compile_file(folder / "recipe.yaml", (), ())[0].plan
     assert plan is not None
     (tmp_path / "a.json").write_text(plan_to_json(plan))
@@ -178,9 +185,9 @@ def test_the_cost_is_that_of_what_is_to_do(folder: Path, tmp_path: Path) -> None
         for step in plan.steps
         if step.id in ("sft", "grpo")
     )
-    kept = tuple(replace(step, estimate=None) for step in plan.steps if step.id not in ("sft", "grpo"))
+    unchanged = tuple(replace(step, estimate=None) for step in plan.steps if step.id not in ("sft", "grpo"))
     order = {step.id: number for number, step in enumerate(plan.steps)}
-    steps = tuple(sorted((*kept, *changed), key=lambda step: order[step.id]))
+    steps = tuple(sorted((*unchanged, *changed), key=lambda step: order[step.id]))
     (tmp_path / "b.json").write_text(plan_to_json(replace(plan, steps=steps)))
     found = diff_json(tmp_path / "a.json", tmp_path / "b.json", "--home", tmp_path)
     assert found["cost"] == {"seconds": 120.0, "dollars": 1.0}
@@ -191,7 +198,7 @@ def test_the_cost_is_that_of_what_is_to_do(folder: Path, tmp_path: Path) -> None
 MATRIX = "recipe: 1\nname: m\nmatrix: {w: WORDS}\nstages:\n  a: {script: [echo, '${matrix.w}']}\n"
 
 
-def test_legs_of_a_matrix_keep_what_they_were(tmp_path: Path) -> None:
+def test_existing_legs_of_a_matrix_are_unchanged(tmp_path: Path) -> None:
     for name, words in (("old", "[x]"), ("new", "[x, y]")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "recipe.yaml").write_text(MATRIX.replace("WORDS", words))
@@ -202,7 +209,7 @@ def test_legs_of_a_matrix_keep_what_they_were(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("nowhere", "."), "no run in"),
         (("empty", "empty"), "holds neither recipe.yaml nor plan.json"),
@@ -210,8 +217,8 @@ def test_legs_of_a_matrix_keep_what_they_were(tmp_path: Path) -> None:
         (("plan.json", "plan.json", "--set", "seed=1"), "--set and --profile apply to recipes only"),
     ],
 )
-def test_what_cannot_be_compared_is_misuse(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+def test_invalid_inputs_are_usage_errors(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
@@ -219,7 +226,7 @@ def test_what_cannot_be_compared_is_misuse(
     (tmp_path / "plan.json").write_text(plan_text(folder))
     ended = diff(*arguments)
     assert ended.exit_code == 2
-    assert said in ended.output
+    assert message in ended.output
 
 
 def test_a_recipe_with_errors_ends_with_status_1(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""`recipe explain` knows every code, field and extension; docs/reference says the same."""
+"""`recipe explain` documents every code, field and extension; docs/reference has the same text."""
 
 import pytest
 from tests.cli.recipe_corpus import parse_tree
@@ -22,24 +22,24 @@ from posttrain.spec.recipe import VERBS, Recipe
 
 KNOWN: Reference = build_reference(CATALOG)
 EXPLANATIONS = {
-    "stages.train.params": "The method's parameters",
-    "models.init.hidden_size": "The width of the residual stream",
-    "models.base.init.hidden_size": "The width of the residual stream",
-    "grpo": "Group-relative policy optimisation",
-    "grpo.temperature": "The temperature of the sampling",
-    "stages.my-grpo.params.beta": "The weight of the KL divergence",
+    "stages.train.params": "Hyperparameters of the method",
+    "models.init.hidden_size": "Size of the hidden states",
+    "models.base.init.hidden_size": "Size of the hidden states",
+    "grpo": "Group relative policy optimization",
+    "grpo.temperature": "The sampling temperature",
+    "stages.my-grpo.params.beta": "The KL coefficient",
     "between": "an opening and a closing tag",
     "between.open": "The opening tag",
     "rewards.solution.nodes.tagged.between.open": "The opening tag",
-    "arithmetic": "Sums of two numbers",
-    "datasets.sums.from.arithmetic.digits": "Digits of each number",
-    "split": "Move rows, drawn at random, to named parts",
-    "datasets.steps.join.kind": "Whether rows without a partner are dropped or kept",
-    "stages.gate.gate.confidence": "How sure the verdict must be",
-    "seed": "Where all randomness starts",
+    "arithmetic": "Generate sums of two numbers",
+    "datasets.sums.from.arithmetic.digits": "The number of digits of each operand",
+    "split": "Move random rows to named parts",
+    "datasets.steps.join.kind": "inner drops rows without a match",
+    "stages.gate.gate.confidence": "Confidence level of the interval",
+    "seed": "Random seed",
     "profiles": "Overlays by name",
     "matrix": "Lists of values by name",
-    "pt0201": "PT0201: an unknown key",
+    "pt0201": "PT0201: unknown key",
 }
 
 
@@ -50,7 +50,7 @@ def test_it_is_explained(word: str) -> None:
     assert EXPLANATIONS[word] in " ".join(text.split())
 
 
-def test_a_field_tells_what_it_takes_and_where() -> None:
+def test_a_field_has_its_type_and_location() -> None:
     text = explain("models.init.num_hidden_layers", KNOWN)
     assert text is not None
     assert "- takes: a whole number, at least 1\n- required\n- where: in `models.init`\n" in text
@@ -59,14 +59,14 @@ def test_a_field_tells_what_it_takes_and_where() -> None:
     assert "- takes: `full`, `lora` or `qlora`\n- default: lora\n" in text
 
 
-def test_a_name_of_several_fields_tells_each_text_once() -> None:
+def test_a_name_of_several_fields_prints_each_text_once() -> None:
     text = explain("learning_rate", KNOWN)
     assert text is not None
     named = [method for method in CATALOG.names("method") if f"{method}.learning_rate" in text]
     assert named == list(CATALOG.names("method"))
 
 
-def test_everything_there_is_can_be_asked_for() -> None:
+def test_every_topic_is_documented() -> None:
     words = [*KNOWN.codes, *KNOWN.entries, *keys_of(Recipe), *(f"stages.{verb}" for verb in VERBS)]
     for kind in ("method", "reward", "data", "source", "environment", "tracker"):
         words += CATALOG.names(kind)
@@ -146,7 +146,7 @@ def test_every_code_is_on_a_page_of_its_family() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "title", "said"),
+    ("word", "title", "excerpt"),
     [
         ("gate", "# stages.gate", "`better_than`"),
         ("eval", "# stages.eval", "`few_shot`"),
@@ -155,11 +155,11 @@ def test_every_code_is_on_a_page_of_its_family() -> None:
         ("expression", "# expression", "DuckDB"),
     ],
 )
-def test_a_word_explains_what_is_meant_by_it(word: str, title: str, said: str) -> None:
+def test_a_word_of_a_user_finds_its_topic(word: str, title: str, excerpt: str) -> None:
     text = explain(word, KNOWN)
     assert text is not None
     assert text.startswith(f"{title}\n")
-    assert said in text
+    assert excerpt in text
 
 
 def test_a_key_of_many_methods_names_them_all_before_a_data_step_of_that_name() -> None:
@@ -182,7 +182,7 @@ def test_the_page_of_a_code_is_the_change() -> None:
 
 @pytest.mark.parametrize("id", KNOWN.codes)
 def test_the_change_of_a_page_can_be_applied(id: str) -> None:
-    """What is marked as removed is in the wrong example, in order, and what is added in the right one."""
+    """Removed lines occur in the wrong example, in order, and added lines in the right one."""
     code = KNOWN.codes[id]
     lines = change_lines(code.wrong, code.right)
     for mark, text in (("-", code.wrong), ("+", code.right)):

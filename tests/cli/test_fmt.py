@@ -1,4 +1,4 @@
-"""`recipe fmt` writes a recipe in one way, and never changes what it says."""
+"""`recipe fmt` has one canonical form, and never changes the meaning of a recipe."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def format_text(text: str) -> str | None:
 
 
 def check_meaning_kept(text: str) -> None:
-    """What must hold of every text that is a recipe at all."""
+    """Check that formatting preserves comments and values, and is idempotent."""
     tree = parse_tree(text)
     assert tree is not None
     made = format_text(text)
@@ -39,7 +39,7 @@ def check_meaning_kept(text: str) -> None:
 
 
 def typed(value: object) -> object:
-    """A value that differs where 1, 1.0 and true do; but not by the order of keys."""
+    """A value in which 1, 1.0 and true differ, independent of the order of keys."""
     if isinstance(value, dict):
         return {key: typed(item) for key, item in value.items()}
     return [typed(item) for item in value] if isinstance(value, list) else (type(value).__name__, repr(value))
@@ -52,14 +52,14 @@ def test_every_recipe_of_the_project_can_be_formatted(path: Path) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(documents())
-def test_however_it_is_written_it_says_the_same(text: str) -> None:
+def test_formatting_preserves_the_meaning_of_any_yaml(text: str) -> None:
     assume(parse_tree(text) is not None)
     check_meaning_kept(text)
 
 
 @st.composite
 def mutated_recipe(draw: st.DrawFn) -> str:
-    """A recipe of the project with comments and empty lines put in, and spaces doubled."""
+    """A recipe of the project with additional comments, empty lines and spaces."""
     lines = draw(st.sampled_from(SHIPPED)).splitlines()
     for _ in range(draw(st.integers(1, 8))):
         place = draw(st.integers(0, len(lines) - 1))
@@ -164,7 +164,7 @@ stages:
 """
 
 
-def test_what_was_lined_up_stays_so() -> None:
+def test_aligned_comments_stay_aligned() -> None:
     made = format_text(ALIGNED_COMMENTS.replace("{train: sft, model: base}", "{train: sft,model: base}"))
     assert made == ALIGNED_COMMENTS
 
@@ -184,7 +184,7 @@ def test_what_was_lined_up_stays_so() -> None:
         ("a: {}\nb: []\nc:\nd: {e, f: }\n", "d: {e, f}"),
     ],
 )
-def test_words_stay_as_they_were_meant(text: str, kept: str) -> None:
+def test_scalars_keep_their_type(text: str, kept: str) -> None:
     made = format_text(text)
     assert made is not None
     assert kept in made
@@ -206,7 +206,7 @@ def test_an_alias_never_comes_before_its_anchor() -> None:
         ("&k a: 1\n", "`a`"),
     ],
 )
-def test_what_is_not_safe_is_left_alone(text: str, reason: str, tmp_path: Path) -> None:
+def test_unsafe_files_are_not_changed(text: str, reason: str, tmp_path: Path) -> None:
     file = tmp_path / "recipe.yaml"
     file.write_text(text)
     ended = run_command("fmt", file)
@@ -246,7 +246,7 @@ def test_check_and_diff_write_nothing(tmp_path: Path) -> None:
     assert run_command("fmt", "--check", file).returncode == 0
 
 
-def test_a_file_that_cannot_be_read_is_told_and_kept(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_and_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "recipe.yaml"
     file.write_text("name: demo\nname: again\n")
     ended = run_command("fmt", file)

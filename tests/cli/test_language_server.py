@@ -1,4 +1,4 @@
-"""An editor with the YAML language server completes, explains and checks recipes by the schema."""
+"""The YAML language server completes, documents and checks recipes with the schema."""
 
 import pytest
 from tests.cli.lsp_session import CURSOR, LanguageServer
@@ -58,7 +58,7 @@ def test_it_is_offered(editor: LanguageServer, what: str) -> None:
 
 def test_only_what_fits_is_offered(editor: LanguageServer) -> None:
     params = set(editor.open(COMPLETIONS["the parameters of grpo"][0]).completions())
-    assert not params & {"loss_on", "packing"}  # those of sft
+    assert not params & {"loss_on", "packing"}  # the parameters of sft
     ops = set(editor.open(COMPLETIONS["the ops of a condition"][0]).completions())
     assert not ops & {"between", "sum"}  # no conditions
 
@@ -66,15 +66,17 @@ def test_only_what_fits_is_offered(editor: LanguageServer) -> None:
 def test_a_parameter_is_offered_with_its_default(editor: LanguageServer) -> None:
     offered = editor.open(COMPLETIONS["the parameters of grpo"][0]).completions()
     assert "8" in offered["num_generations"]["insertText"]
-    assert "Completions written for each prompt" in str(offered["num_generations"]["documentation"])
+    assert "The number of completions sampled for each prompt" in str(
+        offered["num_generations"]["documentation"]
+    )
 
 
 def test_hovering_explains(editor: LanguageServer) -> None:
     opened = editor.open(f"{STAGE}    params: {{max_steps: 1, beta: 0.1}}\ntracking: [tensorboard]\n")
     assert plain_text(fields_of(Train)["reward"].description) in opened.hover("reward: right")
-    assert "The weight of the KL divergence" in opened.hover("beta")
+    assert "The KL coefficient" in opened.hover("beta")
     assert plain_text(fields_of(Recipe)["tracking"].description) in opened.hover("tracking")
-    assert "Train a model by a method" in opened.hover("grpo:")
+    assert "Train a model with one of the training methods" in opened.hover("grpo:")
 
 
 def plain_text(description: str | None) -> str:
@@ -91,7 +93,7 @@ WRONG = {
         9,
     ),
     "an unknown method": (f"{HEAD}stages:\n  a: {{train: gprot, model: b, data: c}}\n", "grpo", 4),
-    "an unknown source": (
+    "unknown data source": (
         f"{HEAD}datasets: {{a: {{from: {{arithmetics: {{}}}}}}}}\nstages: {{}}\n",
         "arithmetics",
         3,

@@ -1,4 +1,4 @@
-"""`recipe lock`: what names stand for is written down, checked, and gone by."""
+"""`recipe lock`: pins revisions and digests, checks them, and `--locked` uses them."""
 
 import json
 import os
@@ -34,7 +34,7 @@ REPOSITORIES = {
 
 
 class LockedRecipe:
-    """A recipe's folder, and the command over it with a hub of this machine."""
+    """A folder with a recipe, and commands that use a local hub server."""
 
     def __init__(self, path: Path, address: str, asked: list[str]) -> None:
         self.path, self.address, self.asked = path, address, asked
@@ -66,7 +66,7 @@ def folder(tmp_path: Path) -> Iterator[LockedRecipe]:
         yield LockedRecipe(tmp_path, address, asked)
 
 
-def test_everything_is_written_down_for_every_profile(folder: LockedRecipe) -> None:
+def test_the_lock_covers_every_profile(folder: LockedRecipe) -> None:
     values = folder.locked()
     hub = {id: value for id, value in values.items() if id[0] in ("model", "dataset")}
     assert hub == {
@@ -79,9 +79,9 @@ def test_everything_is_written_down_for_every_profile(folder: LockedRecipe) -> N
     assert folder.lock.read_text() == format_lock(values)
 
 
-def test_the_lock_is_gone_by_without_a_network(folder: LockedRecipe) -> None:
+def test_locked_plans_need_no_network(folder: LockedRecipe) -> None:
     folder.locked()
-    folder.address = "http://127.0.0.1:1"  # nobody is there
+    folder.address = "http://127.0.0.1:1"  # no server
     shown = folder.call("plan", folder.path, "--locked", "--format", "json")
     assert shown.returncode == 0, shown.stderr
     plan = plan_from_json(shown.stdout)
@@ -93,7 +93,7 @@ def test_the_lock_is_gone_by_without_a_network(folder: LockedRecipe) -> None:
     assert plan_from_json(large.stdout).step("models.base").params["revision"] == COMMITS["c"]
 
 
-def test_locking_again_changes_nothing_until_it_is_asked_to(folder: LockedRecipe) -> None:
+def test_locking_again_changes_nothing_without_upgrade(folder: LockedRecipe) -> None:
     before = folder.locked()
     count = len(folder.asked)
     assert folder.locked() == before
@@ -104,7 +104,7 @@ def test_locking_again_changes_nothing_until_it_is_asked_to(folder: LockedRecipe
         assert folder.locked("--upgrade") == {**before, ("dataset", "org/rows@main"): COMMITS["e"]}
 
 
-def test_a_check_tells_what_is_not_up_to_date(folder: LockedRecipe) -> None:
+def test_a_check_reports_outdated_entries(folder: LockedRecipe) -> None:
     assert ("missing", "dataset", "org/rows@main") in folder.reasons()
     folder.locked()
     assert folder.reasons() == []
@@ -130,29 +130,31 @@ def test_a_check_tells_what_is_not_up_to_date(folder: LockedRecipe) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
-        ("org/rows", "org/none", "the hub has no dataset `org/none`"),
+        ("org/rows", "org/none", "the dataset `org/none` is not on the Hub"),
         ("revision: stable", "revision: v9", "the model `org/small` has no revision `v9`"),
     ],
 )
-def test_what_the_hub_does_not_have_is_told(folder: LockedRecipe, old: str, new: str, said: str) -> None:
+def test_missing_names_on_the_hub_are_reported(
+    folder: LockedRecipe, old: str, new: str, message: str
+) -> None:
     (folder.path / "recipe.yaml").write_text(TEXT.replace(old, new))
     ended = folder.call("lock", folder.path)
     assert ended.returncode == 1
-    assert said in ended.stderr
+    assert message in ended.stderr
     assert not folder.lock.exists()
 
 
-def test_a_hub_that_does_not_answer_is_told(folder: LockedRecipe) -> None:
+def test_an_unreachable_hub_is_reported(folder: LockedRecipe) -> None:
     folder.address = "http://127.0.0.1:1"
     ended = folder.call("lock", folder.path)
     assert ended.returncode == 1
-    assert "the hub does not tell the commit of" in ended.stderr
+    assert "cannot resolve the commit of" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
-def test_a_conflict_is_refused_and_mended(folder: LockedRecipe) -> None:
+def test_a_conflict_is_rejected_and_repaired(folder: LockedRecipe) -> None:
     before = folder.locked()
     whole = folder.lock.read_text()
     line = next(line for line in whole.splitlines() if "org/rows" in line)
@@ -160,18 +162,18 @@ def test_a_conflict_is_refused_and_mended(folder: LockedRecipe) -> None:
     folder.lock.write_text(whole.replace(line, conflict))
     checked = folder.call("lock", folder.path, "--check")
     assert checked.returncode == 1
-    assert "a merge left a conflict here" in checked.stderr
+    assert "merge conflict marker" in checked.stderr
     assert folder.locked() == before
     assert folder.lock.read_text() == whole
 
 
-def test_without_a_lock_there_is_nothing_to_go_by(folder: LockedRecipe) -> None:
+def test_locked_without_a_lock_fails(folder: LockedRecipe) -> None:
     ended = run_command("plan", folder.path, "--locked")
     assert ended.returncode == 1
     assert "recipe lock" in ended.stderr
 
 
-def test_a_run_goes_by_the_lock(tmp_path: Path) -> None:
+def test_a_locked_run_uses_the_lock(tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(
         "recipe: 1\nname: it\nstages:\n  a: {script: [sh, a.sh], files: [a.sh]}\n"
     )
@@ -185,7 +187,7 @@ def test_a_run_goes_by_the_lock(tmp_path: Path) -> None:
     assert "the file `a.sh` is locked at" in refused.stderr
 
 
-def test_a_recipe_of_another_name_has_a_lock_of_its_own(tmp_path: Path) -> None:
+def test_a_recipe_of_another_name_has_a_separate_lock(tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text("recipe: 1\nname: it\nstages: {a: {script: [sh, -c, exit]}}\n")
     assert run_command("lock", tmp_path / "other.yaml").returncode == 0
     assert (tmp_path / "other.lock").exists()
@@ -201,7 +203,7 @@ stages:
 """.replace("COMMIT", COMMITS["f"])
 
 
-def test_the_data_of_a_benchmark_is_pinned_as_datasets_are(folder: LockedRecipe) -> None:
+def test_the_data_of_a_benchmark_is_pinned(folder: LockedRecipe) -> None:
     (folder.path / "recipe.yaml").write_text(BENCHMARK)
     loose = plan_from_json(folder.call("plan", folder.path, "--format", "json").stdout)
     assert not loose.step("quoted").pinned
@@ -214,20 +216,20 @@ def test_the_data_of_a_benchmark_is_pinned_as_datasets_are(folder: LockedRecipe)
     }
     assert not any("org/tasks" in path for path in folder.asked), "a commit is not asked for"
     assert folder.reasons() == []
-    folder.address = "http://127.0.0.1:1"  # nobody is there
+    folder.address = "http://127.0.0.1:1"  # no server
     plan = plan_from_json(folder.call("plan", folder.path, "--locked", "--format", "json").stdout)
     step = plan.step("quoted")
     assert step.params["revisions"] == {"org/rows": COMMITS["d"], "org/tasks": COMMITS["f"]}
     assert step.pinned
 
 
-def test_a_revision_that_the_lock_lacks_is_told_at_its_place(folder: LockedRecipe) -> None:
+def test_a_missing_revision_is_reported_with_its_place(folder: LockedRecipe) -> None:
     (folder.path / "recipe.yaml").write_text(BENCHMARK)
     folder.locked()
     (folder.path / "recipe.yaml").write_text(BENCHMARK.replace("org/rows: main", "org/rows: next"))
     refused = folder.call("plan", folder.path, "--locked")
     assert refused.returncode == 1
-    assert "recipe.lock holds no revision of the dataset `org/rows@next`" in refused.stderr
+    assert "recipe.lock has no revision for the dataset `org/rows@next`" in refused.stderr
     assert "recipe.yaml:6:67" in refused.stderr
     ended = folder.call("lock", folder.path)
     assert ended.returncode == 1

@@ -1,4 +1,4 @@
-"""Locks in git: branches that lock different things merge by themselves, and a contradiction is told."""
+"""Lock files in git: different entries merge automatically, and contradictions are reported."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ FILES = {f"{name}.txt": name for name in "abcdefgh"}
 
 
 class Repository:
-    """A folder under git, with a recipe whose one stage reads files."""
+    """A git repository with a recipe whose only stage reads files."""
 
     def __init__(self, path: Path, union: bool) -> None:
         self.path, self.lock = path, path / "recipe.lock"
@@ -31,7 +31,7 @@ class Repository:
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def write(self, *read: str) -> None:
-        """The recipe with these files, locked and committed."""
+        """Write a recipe with these files, lock it and commit it."""
         files = "".join(f"\n      - {name}" for name in read)
         text = f"recipe: 1\nname: it\nstages:\n  look:\n    script: [sh, -c, exit]\n    files:{files}\n"
         (self.path / "recipe.yaml").write_text(text)
@@ -45,7 +45,7 @@ class Repository:
         self.write(*read)
 
     def merge(self, name: str) -> bool:
-        """Merge a branch; the recipe is ours where both changed it, the lock is what git makes of it."""
+        """Merge a branch, with our version of the recipe; return whether the lock has no conflict."""
         ended = self.git("merge", "--no-edit", name)
         self.git("checkout", "--ours", "recipe.yaml")
         return "conflict in recipe.lock" not in ended.stdout
@@ -85,7 +85,7 @@ def test_what_two_branches_add_merges(
     assert repository.names() == sorted({"b.txt", "e.txt", *ours, *theirs})
 
 
-def test_what_one_branch_no_longer_needs_is_told_and_dropped(repository: Repository) -> None:
+def test_obsolete_entries_are_reported_and_removed(repository: Repository) -> None:
     repository.branch("theirs", "b.txt", "e.txt", "c.txt")
     repository.branch("ours", "b.txt")
     assert repository.merge("theirs")
@@ -94,7 +94,7 @@ def test_what_one_branch_no_longer_needs_is_told_and_dropped(repository: Reposit
     assert repository.names() == ["b.txt"]
 
 
-def test_branches_that_contradict_each_other_are_told_with_the_line(repository: Repository) -> None:
+def test_contradictions_are_reported_with_the_line(repository: Repository) -> None:
     (repository.path / "e.txt").write_text("one")
     repository.branch("theirs", "b.txt", "e.txt")
     repository.git("switch", "--quiet", "main")
@@ -112,7 +112,7 @@ def test_branches_that_contradict_each_other_are_told_with_the_line(repository: 
     assert repository.names() == ["b.txt", "e.txt"]
 
 
-def test_without_the_attribute_a_conflict_is_told(tmp_path: Path) -> None:
+def test_without_the_attribute_a_conflict_is_reported(tmp_path: Path) -> None:
     repository = Repository(tmp_path, union=False)
     repository.write("b.txt", "e.txt")
     repository.branch("theirs", "b.txt", "e.txt", "d.txt")
@@ -120,6 +120,6 @@ def test_without_the_attribute_a_conflict_is_told(tmp_path: Path) -> None:
     assert not repository.merge("theirs")
     checked = run_command("lock", repository.path, "--check")
     assert checked.returncode == 1
-    assert "a merge left a conflict here" in checked.stderr
+    assert "merge conflict marker" in checked.stderr
     assert run_command("lock", repository.path).returncode == 0
     assert repository.names() == ["b.txt", "c.txt", "e.txt"]

@@ -1,4 +1,4 @@
-"""`recipe new` writes recipes that hold: they plan without a word, and nothing is overwritten."""
+"""`recipe new` creates valid recipes without diagnostics, and overwrites nothing."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("mine")
     refused = run_command("new", "sft", tmp_path)
     assert refused.returncode == 2
-    assert "rows.jsonl exists" in refused.stderr
+    assert "rows.jsonl already exists" in refused.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
     assert (tmp_path / "rows.jsonl").read_text() == "mine"
     refused = run_command("new", "sft", tmp_path / "rows.jsonl")

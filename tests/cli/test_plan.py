@@ -1,4 +1,4 @@
-"""`recipe plan`: a table, a flowchart and a status that say what a run would do."""
+"""`recipe plan`: the table, the flowchart and the exit status."""
 
 import json
 import subprocess
@@ -42,7 +42,7 @@ def plan_of(path: Path) -> Plan:
 
 
 def states(text: str) -> dict[str, str]:
-    """The state of every step, from the table."""
+    """The state of every step in the table."""
     lines = [line.split() for line in text.splitlines()]
     at = lines[0].index("state")
     return {line[0]: line[at] for line in lines[1:-1]}
@@ -77,7 +77,7 @@ def test_a_step_with_a_checkpoint_is_resumed(tmp_path: Path) -> None:
     finalize(checkpoint)
     shown = recipe("plan", TINY_RECIPE, "--home", tmp_path)
     assert states(shown.output)["sft"] == "resume"
-    assert "goes on from step 8" in shown.output
+    assert "resumes from step 8" in shown.output
     assert shown.output.splitlines()[-1].startswith("7 to run, 1 to resume")
 
 
@@ -92,7 +92,7 @@ def test_estimates_stand_in_columns_and_add_up(capsys: pytest.CaptureFixture[str
     steps = tuple(replace(step, estimate=known.get(step.id)) for step in plan.steps)
     plan = replace(plan, steps=steps)
     prospects = {step.id: StepForecast(state="run", reason="never run") for step in steps}
-    prospects["grpo"] = StepForecast(state="cached", reason="finished before")
+    prospects["grpo"] = StepForecast(state="cached", reason="finished in an earlier run")
     print_plan_table(plan, prospects)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["step", "kind", "state", "time", "memory", "cost", "key", "why"]
@@ -100,7 +100,7 @@ def test_estimates_stand_in_columns_and_add_up(capsys: pytest.CaptureFixture[str
     assert "90 min" in shown["sft"]
     assert "31.2 GB" in shown["sft"]
     assert "$3.50" in shown["sft"]
-    assert "40" not in shown["grpo"].replace(plan.step("grpo").key[:10], "")  # done before: it costs nothing
+    assert "40" not in shown["grpo"].replace(plan.step("grpo").key[:10], "")  # cached: no cost
     assert lines[-1] == "7 to run, 1 cached; about 1 h 33 min, $4.00"
     unknown = tuple(replace(step, estimate=None) if step.id == "after" else step for step in steps)
     print_plan_table(replace(plan, steps=unknown), prospects)
@@ -108,7 +108,7 @@ def test_estimates_stand_in_columns_and_add_up(capsys: pytest.CaptureFixture[str
     assert last == "7 to run, 1 cached; at least 1 h 32 min, $3.50; 1 of unknown duration"
 
 
-def test_a_range_of_times_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_range_of_times_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     plan = plan_of(TINY_RECIPE / "recipe.yaml")
     estimate = {"seconds": 120, "seconds_min": 60, "seconds_max": 180}
     steps = tuple(replace(s, estimate=estimate if s.kind in ("train", "eval") else None) for s in plan.steps)
@@ -127,15 +127,15 @@ stages:
 """
 
 
-def test_what_a_lock_would_pin_is_told(tmp_path: Path) -> None:
+def test_unpinned_inputs_are_reported(tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(UNPINNED)
     shown = recipe("plan", tmp_path, "--home", tmp_path / "home")
     assert shown.output.splitlines()[-1].startswith("not pinned to a revision: models.base; `recipe lock`")
     (tmp_path / "recipe.lock").write_text(
         format_lock({("model", "org/name@main"): "0" * 40} | stack_of(tmp_path))
     )
-    held = recipe("plan", tmp_path, "--home", tmp_path / "home", "--locked")
-    assert held.output.splitlines()[-1] == "2 to run"
+    locked = recipe("plan", tmp_path, "--home", tmp_path / "home", "--locked")
+    assert locked.output.splitlines()[-1] == "2 to run"
 
 
 def stack_of(folder: Path) -> dict[tuple[str, str], str]:
@@ -168,13 +168,13 @@ def test_a_part_of_the_plan_is_chosen_as_for_a_run(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def mermaid(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Mermaid, and the document that it needs outside a browser."""
+    """Mermaid, with the DOM that it needs outside of a browser."""
     package = install_npm_package(tmp_path_factory.mktemp("npm"), "mermaid", "11.4.1")
     return package, install_npm_package(tmp_path_factory.mktemp("npm"), "jsdom", "25.0.1")
 
 
 def parse_flowcharts(texts: list[str], mermaid: tuple[Path, Path]) -> list[Any]:
-    """What Mermaid's own parser makes of flowcharts."""
+    """The nodes and edges that Mermaid's parser finds in flowcharts."""
     command = ["node", Path(__file__).with_name("flowchart.mjs"), *mermaid]
     done = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -190,7 +190,7 @@ def test_mermaid_reads_the_flowchart(mermaid: tuple[Path, Path], tmp_path: Path)
     assert [names[n["id"]] for n in chart["nodes"] if n["shape"] == "diamond"] == ["ship"]
     drawn = {(names[edge["from"]], names[edge["to"]], edge["text"]) for edge in chart["edges"]}
     assert drawn == {
-        (given.step, step.id, given.part or "") for step in plan.steps for given in step.inputs.values()
+        (source.step, step.id, source.part or "") for step in plan.steps for source in step.inputs.values()
     } | {(gate, step.id, "") for step in plan.steps for gate in step.gates}
     dotted = [(names[e["from"]], names[e["to"]]) for e in chart["edges"] if e["line"] == "dotted"]
     assert dotted == [("ship", "export")]
@@ -201,12 +201,12 @@ def test_states_and_estimates_are_in_the_flowchart(mermaid: tuple[Path, Path]) -
     estimate = {"seconds": 120.0, "memory_gb": 12.0, "dollars": 1.0}
     plan = replace(plan, steps=tuple(replace(step, estimate=estimate) for step in plan.steps))
     prospects = {step.id: StepForecast(state="run", reason='rate: "<a>" -> [b]; #1;') for step in plan.steps}
-    prospects["models.base"] = StepForecast(state="cached", reason="finished before")
-    prospects["sft"] = StepForecast(state="resume", reason="goes on from step 8")
+    prospects["models.base"] = StepForecast(state="cached", reason="finished in an earlier run")
+    prospects["sft"] = StepForecast(state="resume", reason="resumes from step 8")
     (chart,) = parse_flowcharts([flowchart(plan, prospects)], mermaid)
     nodes = {node["text"].split("\n")[0]: node for node in chart["nodes"]}
     assert nodes["models.base"]["text"] == "models.base\nmodel, cached"
-    assert nodes["sft"]["text"] == "sft\ntrain, to resume\ngoes on from step 8\n2 min, 12.0 GB, $1.00"
+    assert nodes["sft"]["text"] == "sft\ntrain, to resume\nresumes from step 8\n2 min, 12.0 GB, $1.00"
     assert nodes["grpo"]["text"].split("\n")[2] == 'rate: "<a>" -> [b]; #1;'
     assert {step: nodes[step]["classes"] for step in ("models.base", "sft", "grpo")} == {
         "models.base": ["cached"],

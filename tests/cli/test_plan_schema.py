@@ -1,4 +1,4 @@
-"""`recipe schema plan`: the published form of a plan. What it says changes only on purpose."""
+"""`recipe schema plan`: the published schema of plans. It changes only intentionally."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_it_is_a_json_schema_and_the_command_prints_it() -> None:
 
 
 def test_it_is_what_was_published(request: pytest.FixtureRequest) -> None:
-    """Programs read plans by it: write it anew with --regenerate when a change of it is meant."""
+    """Programs depend on the schema. Use --regenerate after an intentional change."""
     if request.config.getoption("--regenerate"):
         FROZEN.write_text(json.dumps(SCHEMA, indent=1) + "\n")
     assert json.loads(FROZEN.read_text()) == SCHEMA
@@ -41,12 +41,12 @@ def test_it_is_what_was_published(request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.parametrize("name", VALID)
 def test_every_plan_of_the_corpus_fits(name: str) -> None:
-    def beside(path: str) -> bytes | None:
-        found = CASES / "beside" / path
-        return found.read_bytes() if found.is_file() else None
+    def read_file(path: str) -> bytes | None:
+        file = CASES / "beside" / path
+        return file.read_bytes() if file.is_file() else None
 
     source = SourceFile(name, (CASES / name).read_bytes())
-    plan = compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=beside)).plan
+    plan = compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=read_file)).plan
     assert plan is not None
     assert faults(plan_to_json(plan)) == []
 

@@ -1,4 +1,4 @@
-"""`recipe schema` takes what the compiler takes, and refuses what it can see to be wrong."""
+"""`recipe schema` accepts what the compiler accepts, and rejects errors that a schema can detect."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_every_right_example_fits(id: str) -> None:
     assert faults(CORRECT_EXAMPLES[id]) == []
 
 
-# Diagnostics about the form of a value, which a schema can see without knowing the rest.
+# Diagnostics about the form of a value, which a schema can detect without context.
 FORM_CODES = [
     "PT0201",
     "PT0202",
@@ -178,7 +178,7 @@ def references(schema: dict[str, Any]) -> list[str]:
 
 
 def test_every_field_is_described() -> None:
-    """What a person hovers over says something: fields of the language, and those of extensions."""
+    """Every field of the language and of the extensions has a description."""
     found = language_definitions(CATALOG)
     declared = [
         "Recipe",
@@ -195,7 +195,7 @@ def test_every_field_is_described() -> None:
     assert bare == []
 
 
-def test_defaults_and_examples_are_told() -> None:
+def test_defaults_and_examples_are_in_the_schema() -> None:
     assert SCHEMA["$defs"]["Adapter"]["properties"]["r"]["default"] == 16
     assert SCHEMA["$defs"]["Recipe"]["properties"]["tracking"]["default"] == ["tensorboard"]
     assert SCHEMA["$defs"]["Model"]["examples"]

@@ -1,4 +1,4 @@
-"""Validating and planning a recipe import nothing heavy."""
+"""`recipe validate` and `recipe plan` import no heavy modules."""
 
 import subprocess
 import sys

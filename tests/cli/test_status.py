@@ -1,4 +1,4 @@
-"""What `recipe status` says of what came out: by the products themselves, in text and as data."""
+"""`recipe status`: the results of steps from their products, as text and as JSON."""
 
 import json
 import sqlite3
@@ -14,7 +14,7 @@ from posttrain.runtime.events import last_metrics
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that trains, measures and decides."""
+    """A run of the tiny recipe until the first eval."""
     folder = tmp_path_factory.mktemp("status") / "home"
     done = run_command("run", TINY_RECIPE, "--home", folder, "--until", "before")
     assert "sft" in done.stdout, done.stderr
@@ -27,7 +27,7 @@ def steps(home: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_each_step_says_what_came_out_of_it(home: Path) -> None:
+def test_each_step_has_its_result(home: Path) -> None:
     found = steps(home)
     assert found["datasets.sums"] == {"rows": {"test": 17, "train": 64}}
     metric = found["before"]["metrics"]["format"]
@@ -42,7 +42,7 @@ def test_each_step_says_what_came_out_of_it(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_log_of_a_step_is_printed_and_an_empty_one_is_no_riddle(home: Path) -> None:
+def test_the_log_of_a_step_is_printed_and_an_empty_one_is_explained(home: Path) -> None:
     quiet = run_command("logs", "datasets.sums", "--home", home)
     assert (quiet.returncode, quiet.stdout) == (0, "")
     (named,) = [word for word in quiet.stderr.split() if word.endswith("events.jsonl")]
@@ -54,7 +54,7 @@ def test_the_log_of_a_step_is_printed_and_an_empty_one_is_no_riddle(home: Path) 
 
 
 @pytest.mark.slow
-def test_the_product_is_believed_and_not_the_journal(home: Path) -> None:
+def test_results_come_from_the_product_and_not_from_the_journal(home: Path) -> None:
     (journal,) = home.glob("runs/*/journal.sqlite")
     before = steps(home)
     with sqlite3.connect(journal) as db:
@@ -74,18 +74,18 @@ VERDICT = {
 }
 
 
-def test_a_verdict_is_brief_in_a_line_and_whole_as_data() -> None:
+def test_a_verdict_is_short_as_text_and_complete_as_data() -> None:
     assert result_lines(VERDICT, 3) == ["verdict: fail"]
     assert result_lines(VERDICT) == ["verdict: fail", "fail: a at least 1: 0.5 [0.25, 0.75]"]
-    made = result_data(VERDICT)
-    assert made["verdict"] == "fail"
-    assert made["conditions"] == [
+    result = result_data(VERDICT)
+    assert result["verdict"] == "fail"
+    assert result["conditions"] == [
         {"text": "a at least 1", "verdict": "fail"},
         {"text": "b at least 0", "verdict": "pass"},
     ]
 
 
-def test_of_many_metrics_the_first_are_told_and_the_others_counted() -> None:
+def test_of_many_metrics_the_first_are_shown_and_the_others_counted() -> None:
     metrics = {f"m{number}": METRIC for number in range(5)}
     unknown = {"none": {**METRIC, "value": None, "low": None, "high": None}}
     facts = {"metrics": {**unknown, **metrics}, "unscored": 0.125}
@@ -98,7 +98,7 @@ def test_of_many_metrics_the_first_are_told_and_the_others_counted() -> None:
     assert len(result_data(facts)["metrics"]) == 6
 
 
-def test_the_last_figures_are_found_from_the_end_of_long_events(tmp_path: Path) -> None:
+def test_the_last_metrics_are_read_from_the_end_of_long_event_files(tmp_path: Path) -> None:
     events = tmp_path / "events.jsonl"
     assert last_metrics(events) == {}
     early = {"kind": "metrics", "step": 1, "values": {"loss": 9.0}}

@@ -1,4 +1,4 @@
-"""YAML written in every way that a person might: for what must hold however a recipe is written."""
+"""Hypothesis strategies for YAML in many styles, for properties that hold for every style."""
 
 from hypothesis import strategies as st
 
@@ -46,7 +46,7 @@ mappings = st.dictionaries(keys, trees, min_size=1, max_size=6)
 
 @st.composite
 def documents(draw: st.DrawFn) -> str:
-    """A mapping, with quotes, flow, comments, indentation and empty lines as they come."""
+    """A mapping with random quotes, flow style, comments, indentation and empty lines."""
     lines = draw(
         st.lists(st.sampled_from(["# top", "", "---", "# yaml-language-server: x"]), max_size=2, unique=True)
     )

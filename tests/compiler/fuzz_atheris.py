@@ -1,10 +1,10 @@
-"""Coverage-guided fuzzing of the compiler: no bytes may end it otherwise than with a plan or diagnostics.
+"""Coverage-guided fuzzing of the compiler: every input produces a plan or diagnostics.
 
     python -m tests.compiler.fuzz_atheris --seconds 600
 
-Begins with every recipe of the project, the corpus and the examples of all diagnostics; changes bytes,
-and exchanges words among them. Needs atheris, which is not among the requirements. Input that the
-compiler does not bear is written to the folder given with --out, and the program ends with status 1.
+The seeds are the project's recipes, the corpus and the examples of all diagnostics. Mutations change bytes
+and swap words. It needs atheris, which is not in the requirements. It saves failing inputs to the folder of
+--out and exits with status 1.
 """
 
 import argparse
@@ -31,7 +31,7 @@ _MOST_BYTES = 20_000
 
 
 def seeds() -> list[bytes]:
-    """Everything that is known to be a recipe, right or wrong."""
+    """All known recipes, valid and invalid."""
     folders = [ROOT / "recipes", ROOT / "tests" / "recipes", CASES, ROOT / "runtime" / "posttrain" / "cli"]
     paths = sorted(
         path for folder in folders for path in folder.rglob("*.yaml") if ".recipe" not in path.parts
@@ -42,7 +42,7 @@ def seeds() -> list[bytes]:
 
 
 def files() -> dict[str, bytes]:
-    """What recipes may find beside them, by name."""
+    """Files that the recipes can read, by name."""
     folders = [CASES / "beside", *(ROOT / "recipes").iterdir(), *(ROOT / "tests" / "recipes").iterdir()]
     found = {
         path.relative_to(folder).as_posix(): path.read_bytes()
@@ -59,7 +59,7 @@ WORDS = sorted({word for seed in seeds() for word in _WORD.findall(seed.decode("
 
 
 def compile_one(data: bytes) -> None:
-    """What must hold of any input."""
+    """Check the invariants that hold for every input."""
     request = CompileRequest(source=SourceFile("recipe.yaml", data), catalog=CATALOG, read=BESIDE.get)
     outcome = compile_recipe(request)
     assert (outcome.plan is None) == has_errors(outcome.diagnostics), "a plan, or an error that says why"
@@ -72,7 +72,7 @@ def compile_one(data: bytes) -> None:
 
 
 def mutate(data: bytes, most: int, seed: int) -> bytes:
-    """Bytes that differ a little: by a bit here and there, or by whole words."""
+    """Mutate bytes: flip bits, or insert whole words."""
     chance = random.Random(seed)
     if chance.random() < 0.4:
         return atheris.Mutate(data, most)
@@ -98,7 +98,7 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--out", default="fuzz-findings", help="where input that fails is written")
     given = options.parse_args()
-    corpus = Path(given.out) / "corpus"  # a later run goes on from it
+    corpus = Path(given.out) / "corpus"  # a later run continues from it
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seeds()):
         (corpus / f"{number:04}").write_bytes(seed)

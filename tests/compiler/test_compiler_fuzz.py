@@ -1,4 +1,4 @@
-"""Whatever is done to a recipe, the compiler answers with a plan or with diagnostics, never a traceback."""
+"""Mutated recipes always compile to a plan or diagnostics, never to a traceback."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from posttrain.spec.diagnostic import has_errors
 ROOT = Path(__file__).parent.parent.parent
 SHIPPED = [path.read_text() for path in sorted(ROOT.glob("recipes/**/recipe.yaml"))]
 SHIPPED += [path.read_text() for path in sorted((ROOT / "tests" / "compiler" / "cases").glob("valid-*.yaml"))]
-# Pieces that have broken parsers before.
+# Fragments that have crashed parsers.
 PIECES = [
     "",
     " ",

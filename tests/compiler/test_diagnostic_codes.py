@@ -1,4 +1,4 @@
-"""Every diagnostic has a page, and its examples are true: the wrong one raises exactly its code."""
+"""Every diagnostic has a page with valid examples: the wrong one raises exactly its code."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.diagnostic import Code
 
 CODES = {code.id: code for code in all_codes()}
-# Codes that a recipe alone cannot raise: they are about the command line.
+# Codes that a recipe alone cannot raise: they concern the command line.
 FROM_OPTIONS = {"PT0113": ("stages.sft.params.batch_size.size", "4")}
 
 
@@ -27,7 +27,7 @@ def compiled(text: str, code: Code, *settings: tuple[str, str]) -> CompileResult
 @pytest.mark.parametrize("id", CODES)
 def test_the_wrong_example_raises_exactly_its_code(id: str) -> None:
     code = CODES[id]
-    # A file that is not there is what one example is about: it has nothing beside it.
+    # One example is about a missing file, so its folder is empty.
     bare = replace(code, files=()) if id == "PT0409" else code
     options = [FROM_OPTIONS[id]] if id in FROM_OPTIONS else []
     found = compiled(code.wrong, bare, *options).diagnostics

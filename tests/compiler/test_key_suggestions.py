@@ -1,4 +1,4 @@
-"""What a word was meant to be: the nearest legal one, or what other tools' words are called here."""
+"""Key suggestions: the closest legal key, or the equivalent of a key of another tool."""
 
 from typing import get_args
 
@@ -130,12 +130,12 @@ def test_a_short_list_stands_beside_what_was_meant() -> None:
 def test_a_key_in_the_wrong_place_names_its_place() -> None:
     assert key_location_hint("learning_rate") == "`learning_rate` belongs in `stages.NAME.params`"
     assert key_location_hint("lora_r") == "`r` belongs in `models.NAME.adapter`"
-    assert "the whole batch" in key_location_hint("gradient_accumulation_steps")
+    assert "the batch of an optimizer step" in key_location_hint("gradient_accumulation_steps")
     assert key_location_hint("frobnicate") == ""
 
 
 def declared_keys() -> set[str]:
-    """Every key that a recipe can have, in any place, and the types of columns."""
+    """All keys of the recipe language, and the column types."""
     words = {
         "text",
         "integer",
@@ -178,7 +178,7 @@ def test_the_table_names_keys_that_exist() -> None:
 
 
 def test_a_word_that_is_a_key_of_ours_is_foreign_only_elsewhere() -> None:
-    """`model` is legal in a stage; in a judge it means `endpoint`. A word never stands for itself."""
+    """`model` is legal in a stage, but means `endpoint` in a judge. No word is a synonym of itself."""
     for ours, words in load_table("foreign_keys")["renamed"].items():
         assert ours not in words.split()
         assert all(ours in native_keys(word) for word in words.split())
@@ -186,5 +186,5 @@ def test_a_word_that_is_a_key_of_ours_is_foreign_only_elsewhere() -> None:
 
 def test_a_character_that_looks_like_another_is_named() -> None:
     help, meant = key_hint("\u00a0seed", ["seed", "name"], what="sections")
-    assert help.startswith("it holds a no-break space (U+00A0)")
+    assert help.startswith("it contains a no-break space (U+00A0)")
     assert meant == "seed"

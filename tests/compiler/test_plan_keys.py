@@ -1,4 +1,4 @@
-"""What changes the key of a step and what does not: the traps that others have fallen into."""
+"""Changes that do and do not change the key of a step, including known pitfalls."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ def step_keys(plan: Plan) -> dict[str, str]:
 
 
 def changed_steps(*changes: tuple[str, str]) -> set[str]:
-    """The steps of the small recipe whose keys a change of its text changes."""
+    """The steps of the minimal recipe whose keys change with its text."""
     before, after = step_keys(plan_of(minimal_recipe())), step_keys(plan_of(minimal_recipe(*changes)))
     assert before.keys() == after.keys()
     return {id for id in before if before[id] != after[id]}
@@ -98,7 +98,7 @@ def test_the_content_of_a_file_is_part_of_the_key_and_its_name_elsewhere_is_not(
 def test_the_library_that_does_the_work_is_part_of_the_key() -> None:
     one, two = plan_of(minimal_recipe()), plan_of(minimal_recipe(), stack={**STACK, "trl": "2"})
     differing = {step.id for step in one.steps if step.key != two.step(step.id).key}
-    assert differing == {"sft", "check"}  # the data is made without it
+    assert differing == {"sft", "check"}  # the data step does not depend on it
 
 
 def test_what_is_not_pinned_is_no_proof_and_nor_is_what_follows() -> None:

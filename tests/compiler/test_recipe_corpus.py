@@ -1,9 +1,9 @@
-"""The corpus: each recipe in `cases/` with what the compiler makes of it.
+"""The corpus: each recipe in `cases/` with the compiler's output.
 
-`NAME.yaml` goes in; `NAME.out` holds the diagnostics as text, and for a recipe that compiles the steps
-of its plan. A first line of the form `# --profile NAME --set PATH=VALUE` gives options; `NAME.lock` is the
-lock that the case goes by. `make test PYTEST_ARGS="--regenerate tests/compiler/test_recipe_corpus.py"`
-regenerates them; read the difference before it is committed.
+`NAME.yaml` is the input. `NAME.out` contains the diagnostics as text, and the steps of the plan if the
+recipe compiles. A first line such as `# --profile NAME --set PATH=VALUE` sets options, and `NAME.lock` is the
+lockfile of the case. `make test PYTEST_ARGS="--regenerate tests/compiler/test_recipe_corpus.py"`
+regenerates the outputs; review the changes before you commit them.
 """
 
 import shlex
@@ -22,7 +22,7 @@ FILES = sorted(path.name for path in CASES.glob("*.yaml"))
 
 
 def outcome_of(path: Path) -> str:
-    """Diagnostics and plan as text, with nothing in it of the machine."""
+    """Diagnostics and plan as text, without machine-specific values."""
     data = path.read_bytes()
 
     def beside(name: str) -> bytes | None:
@@ -52,7 +52,7 @@ def outcome_of(path: Path) -> str:
 
 
 def options_of(data: bytes, name: str) -> tuple[str, ...]:
-    """The values that the case's first line gives to an option."""
+    """The values of an option in the case's first line."""
     first = data.decode("utf-8-sig", "replace").partition("\n")[0]
     words = shlex.split(first[1:]) if first.startswith("# --") else []
     return tuple(value for option, value in zip(words[::2], words[1::2], strict=True) if option == name)

@@ -1,7 +1,7 @@
-"""The public test suite of YAML 1.2: nothing breaks the parser, what it reads it reads rightly, and what it
-does not take of YAML it says why.
+"""The official YAML 1.2 test suite: the parser never crashes, it reads supported input correctly, and it
+reports unsupported input.
 
-Of what the parser underneath reads otherwise than YAML has it, each case is listed with its reason.
+Each case in which the underlying parser deviates from YAML is listed with the reason.
 """
 
 import json
@@ -22,7 +22,7 @@ READ_OTHERWISE = {
     "652Z": "a `?` at the start of a key in braces is taken for YAML's sign of an explicit key",
     "L24T-1": "spaces in the last line, which has no line break, are kept in a block",
 }
-# Texts that are no YAML, and harmless: an indentation or a space is missing where nothing depends on it.
+# Invalid but harmless YAML: an insignificant indentation or space is missing.
 TAKEN_ALL_THE_SAME = {"9C9N", "DK95-1", "QB6E", "SU5Z"}
 _DUMP = """
 import fs from 'node:fs';

@@ -1,4 +1,4 @@
-"""The image that steps run in, in a registry of the tests' own; and what is left of it afterwards."""
+"""The image of the container tests, in a local registry; removed after the session."""
 
 import os
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def stack_image(docker_engine: "DockerClient", registry: str) -> Iterator[str]:
-    """The reference, by digest, of an image in the registry that the engine has not pulled yet.
+    """The reference with digest of an image in the registry that the engine has not pulled yet.
 
-    Pushing and pulling it takes minutes: POSTTRAIN_TEST_STACK_IMAGE names one to use again.
+    Push and pull take minutes. POSTTRAIN_TEST_STACK_IMAGE names an existing image to reuse.
     """
-    if given := os.environ.get("POSTTRAIN_TEST_STACK_IMAGE"):
-        yield given
+    if existing := os.environ.get("POSTTRAIN_TEST_STACK_IMAGE"):
+        yield existing
         return
     reference = push_image(registry, "posttrain-test-stack")
     yield reference

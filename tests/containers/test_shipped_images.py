@@ -1,4 +1,4 @@
-"""The images: every base by its digest, in the Dockerfiles as in the lock; and what the CPU one holds."""
+"""The Dockerfiles: base images have the digests of images.lock, and the CPU image has the locked stack."""
 
 import json
 import re
@@ -15,7 +15,7 @@ LOCK = json.loads((FOLDER / "images.lock").read_text())
 
 
 def base_images(dockerfile: Path) -> dict[str, str]:
-    """The build arguments that name a base, with their defaults."""
+    """The build arguments for base images, with their defaults."""
     text = dockerfile.read_text()
     used = set(re.findall(r"^FROM \$\{(\w+)\}", text, re.MULTILINE))
     assert re.findall(r"^FROM (?!\$\{)", text, re.MULTILINE) == [], "a base that is no build argument"
@@ -53,7 +53,7 @@ def test_a_build_installs_by_hash_and_leaves_root(dockerfile: Path) -> None:
 @pytest.mark.docker
 @pytest.mark.slow
 def test_an_image_is_held_to_the_planned_stack(stack_image: str) -> None:
-    """The image holds what these tests run with: the planned stack, where that is what was installed."""
+    """The image contains the stack of these tests."""
     done = run_command("image", "check", stack_image)
     expected = version_mismatches(installed_versions())
     assert done.returncode == (1 if expected else 0), done.stdout + done.stderr
@@ -67,7 +67,7 @@ def test_an_image_is_held_to_the_planned_stack(stack_image: str) -> None:
 def test_an_image_without_it_does_not(busybox_image: str) -> None:
     done = run_command("image", "check", busybox_image)
     assert done.returncode == 1
-    assert "the image holds no `python`" in done.stderr
+    assert "the image has no `python`" in done.stderr
     assert "help:" in done.stderr
 
 
@@ -81,4 +81,4 @@ def test_a_recipe_without_a_container_has_no_image_to_check() -> None:
 def test_an_image_that_is_not_here(docker_engine: object) -> None:
     done = run_command("image", "check", "posttrain-no-such-image:latest")
     assert done.returncode == 1
-    assert "there is no image posttrain-no-such-image:latest" in done.stderr
+    assert "the image posttrain-no-such-image:latest is not on this machine" in done.stderr

@@ -19,7 +19,7 @@ _EXTENSION = re.compile(r"^EXTENSION\b", re.MULTILINE)
 
 
 def layer_packages(layer: str) -> set[str]:
-    """The packages of a layer as the page writes them, such as `runtime/rewards/ops/`."""
+    """The packages of a layer as on the page, such as `runtime/rewards/ops/`."""
     root = LAYERS[layer]
     return {f"{file.parent.relative_to(root.parent).as_posix()}/" for file in root.rglob("__init__.py")}
 
@@ -31,7 +31,7 @@ def listed_packages(layer: str) -> list[str]:
 
 
 def duplicate_basenames(root: Path) -> dict[str, list[str]]:
-    """The basenames that modules of a layer share, with these modules; extensions bear their own name."""
+    """The basenames that modules of a layer share, with these modules. Extensions are exempt."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for file in sorted(root.rglob("*.py")):
         if file.name != "__init__.py" and not _EXTENSION.search(file.read_text(encoding="utf-8")):

@@ -1,4 +1,4 @@
-"""Every recipe of the cookbook is one that the compiler takes without a word, and plans."""
+"""Every recipe of the cookbook compiles without diagnostics."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTAL
 
 
 def sections() -> Iterator[tuple[str, dict[str, str]]]:
-    """Each section with its files: those that its blocks name, and the recipe."""
+    """Each section with its files: the recipe, and the files named in its code blocks."""
     title, *parts = re.split(r"^## (.*)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert title.startswith("# Cookbook")
     for name, text in zip(parts[::2], parts[1::2], strict=True):
@@ -35,9 +35,9 @@ def test_every_section_is_in_the_list_at_the_top() -> None:
 
 
 @pytest.mark.parametrize("name", SECTIONS)
-def test_the_recipe_is_planned_without_a_word(name: str, tmp_path: Path) -> None:
+def test_the_recipe_compiles_without_diagnostics(name: str, tmp_path: Path) -> None:
     for file, content in SECTIONS[name].items():
-        copies = 100 if file.endswith(".jsonl") else 1  # the page shows a row for each
+        copies = 100 if file.endswith(".jsonl") else 1  # the page shows one row
         (tmp_path / file).write_text(content * copies, encoding="utf-8")
     outcome, _ = compile_file(tmp_path / "recipe.yaml", (), ())
     assert [str(finding) for finding in outcome.diagnostics] == []

@@ -1,4 +1,4 @@
-"""What docs/moving.md says of other tools' keys is true: ours exist, and the compiler hints at the same."""
+"""The key tables of docs/moving.md: our keys exist, and the compiler suggests the same mapping."""
 
 import re
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def trl_arguments() -> list[str]:
     return [name for known in (facts["shared"], *facts["classes"].values()) for name in known]
 
 
-# The sets of keys that are legal in each place; a word is looked up where it may be written.
+# The sets of keys that are valid in each place.
 PLACES: dict[str, list[list[str]]] = {
     "params": list(method_keys()),
     "stage": [keys_of(Train)],
@@ -71,7 +71,7 @@ PLACES: dict[str, list[list[str]]] = {
 }
 
 
-# Where words are written by mistake, beside where ours stand.
+# The places where users may write foreign keys, in addition to the valid places.
 KNOWN_MISTAKES = {
     **PLACES,
     "steps": [*PLACES["steps"], keys_of(Dataset)],
@@ -85,7 +85,7 @@ class Line(NamedTuple):
 
 
 def table_lines() -> Iterator[Line]:
-    """The rows of the tables that say what is called what."""
+    """The rows of the tables of keys."""
     for row in re.findall(r"^\| (`.*?) \| (.*?) \|(?:.*\|)?$", PAGE, flags=re.MULTILINE):
         theirs, ours = _WORD.findall(row[0]), _KEY.findall(row[1])
         if theirs and ours:
@@ -93,11 +93,11 @@ def table_lines() -> Iterator[Line]:
 
 
 LINES = list(table_lines())
-MISSING_KEYS = PAGE.partition("## What there is not")[2].partition("\n## ")[0]
+MISSING_KEYS = PAGE.partition("## Not supported")[2].partition("\n## ")[0]
 
 
 def hint_for(word: str, places: set[str]) -> str:
-    """All that is said of a word where it may be written by mistake."""
+    """All suggestions for a foreign key in these places."""
     hints = [key_hint(word, legal, what="keys here") for place in places for legal in KNOWN_MISTAKES[place]]
     return " ".join((key_location_hint(word), *(text.partition("keys here")[0] for text, _ in hints)))
 
@@ -114,23 +114,23 @@ def test_ours_exist(place: str) -> None:
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: ",".join(line.theirs))
-def test_theirs_are_hinted_at_alike(line: Line) -> None:
+def test_the_compiler_suggests_the_same_keys(line: Line) -> None:
     places = {place for place, _ in line.ours}
     ours = {key for _, key in line.ours}
     for word in line.theirs:
-        if word in ours:  # it is called the same
+        if word in ours:  # the same name in both tools
             continue
         hint = hint_for(word, places)
         assert any(re.search(rf"\b{key}\b", hint) for key in ours), f"{word}: {hint}"
 
 
 @pytest.mark.parametrize("word", _WORD.findall(MISSING_KEYS))
-def test_what_there_is_not_is_said_of_the_word_itself(word: str) -> None:
+def test_unsupported_keys_have_an_explanation(word: str) -> None:
     assert key_location_hint(word)
 
 
 @pytest.mark.parametrize("kind", sorted(load_table("trl")["classes"]))
-def test_what_is_not_given_under_trl_is_never_said_to_stand_there(kind: str) -> None:
+def test_reserved_trl_arguments_are_never_suggested_under_trl(kind: str) -> None:
     hints = {word: key_location_hint(word) for word in reserved_args(kind)}
     assert [word for word, hint in hints.items() if not hint or "`trl: {" + word in hint] == []
 
@@ -152,9 +152,9 @@ def test_there_are_two_examples() -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_is_planned_without_a_word(name: str, tmp_path: Path) -> None:
+def test_an_example_compiles_without_diagnostics(name: str, tmp_path: Path) -> None:
     for file, content in EXAMPLES[name].items():
-        copies = 200 if file.endswith(".jsonl") else 1  # the page shows a row
+        copies = 200 if file.endswith(".jsonl") else 1  # the page shows one row
         (tmp_path / file).write_text(content * copies, encoding="utf-8")
     outcome, _ = compile_file(tmp_path / "recipe.yaml", (), ())
     assert [str(finding) for finding in outcome.diagnostics] == []
@@ -162,7 +162,7 @@ def test_an_example_is_planned_without_a_word(name: str, tmp_path: Path) -> None
 
 
 TURNS = [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]
-# Rows as they come, by what the page calls them.
+# Rows of other tools, by their names on the page.
 ROWS: dict[str, tuple[dict[str, str], dict[str, Any], set[str]]] = {
     "`sharegpt`": ({}, {"conversations": TURNS}, {"messages"}),
     "`alpaca`": ({}, {"instruction": "a", "input": "", "output": "b"}, {"prompt", "completion"}),
@@ -185,16 +185,16 @@ def test_all_rows_are_tried() -> None:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_rows_are_brought_into_shape_as_it_says(name: str, tmp_path: Path) -> None:
-    columns, row, made = ROWS[name]
+def test_the_steps_convert_the_rows(name: str, tmp_path: Path) -> None:
+    columns, row, expected = ROWS[name]
     step = YAML(typ="safe").load(reshape_cases()[name])
     source = {"rows": {"rows": [row, row], **({"columns": columns} if columns else {})}}
     found = BuiltDatasets(tmp_path, {"it": {"from": source, "steps": [step]}})
-    assert made <= found.columns("it").keys()
-    assert all(found.rows("it")[0][column] for column in made)
+    assert expected <= found.columns("it").keys()
+    assert all(found.rows("it")[0][column] for column in expected)
 
 
-def test_explain_says_the_same_of_a_word() -> None:
+def test_explain_suggests_the_same_key() -> None:
     done = run_command("explain", "lora_r")
     assert done.returncode == 2
     assert "`r` belongs in `models.NAME.adapter`" in done.stderr

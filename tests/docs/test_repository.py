@@ -1,4 +1,4 @@
-"""What must hold for the repository as a whole: its locks, and the shape of the namespace."""
+"""Checks of the whole repository: the locks, and the namespace package."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ LOCK_USES = {
 
 
 def read_lock(use: str) -> dict[str, set[str]]:
-    """Each name of a lock with its versions: some differ by platform or by Python."""
+    """The versions of each package of a lock; some differ by platform or Python version."""
     text = (REPOSITORY / "requirements" / f"{use}.txt").read_text()
     versions: dict[str, set[str]] = {}
     for name, version in re.findall(r"^([\w.-]+)==([^\s;\\]+)", text, re.MULTILINE):
@@ -59,7 +59,7 @@ def test_every_line_of_a_lock_is_hashed(use):
 
 
 @pytest.mark.parametrize("use", LOCK_USES)
-def test_a_lock_answers_to_pyproject(use):
+def test_a_lock_satisfies_pyproject(use):
     versions = read_lock(use)
     stale = [
         f"{requirement}: locked {sorted(versions.get(normalize_name(requirement.name), ()))}; run `make lock`"

@@ -1,4 +1,4 @@
-"""Pairs from mathematics, by class, of both polarities: each must come out as it is written down."""
+"""Compares the verdicts for pairs of answers with the labels in `cases`, one file for each class."""
 
 import json
 from pathlib import Path
@@ -27,9 +27,9 @@ def test_every_pair_of_a_class(path):
 
 
 def test_the_set_is_large_and_of_both_polarities():
-    everything = {path.stem: read_pairs(path) for path in PAIR_FILES}
-    assert sum(map(len, everything.values())) >= 900
-    for name, pairs in everything.items():
+    pairs_by_class = {path.stem: read_pairs(path) for path in PAIR_FILES}
+    assert sum(map(len, pairs_by_class.values())) >= 900
+    for name, pairs in pairs_by_class.items():
         assert {row["equal"] for row in pairs} == {True, False}, name
         distinct = {(row["candidate"], row["reference"]) for row in pairs}
         assert len(distinct) == len(pairs), name

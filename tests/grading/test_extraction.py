@@ -1,4 +1,4 @@
-"""Where an answer is found in a completion, and where it is not."""
+"""The extraction methods, with and without an answer in the completion."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What each option changes."""
+"""The effect of each grading option."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def test_an_option_decides(options, candidate, reference, equal):
 def test_a_simplified_form_says_what_is_left():
     assert (
         grade("2/4", "1/2", Options(require_simplified=True)).reason
-        == "equal, but a fraction is not in lowest terms"
+        == "equal, but not simplified: a fraction that is not in lowest terms"
     )
 
 

@@ -1,4 +1,4 @@
-"""What must hold for any text and any number."""
+"""Property-based tests of the grader, for arbitrary texts and numbers."""
 
 from fractions import Fraction
 
@@ -31,7 +31,7 @@ def test_any_two_texts_get_a_verdict(one, two):
     verdict = grade_with_deadline(one, two)
     assert verdict.equal in (True, False, None)
     assert verdict.reason
-    assert "failed" not in verdict.reason
+    assert "internal error" not in verdict.reason
     assert shared_pool().stats.max_overrun_s < 30
 
 
@@ -48,7 +48,7 @@ def test_a_text_equals_itself(text):
     texts, st.sampled_from(["1", "x", "1/2", "(1, 2)", "1, 2", "[0, 1)", r"\{1, 2\}", "x+1", "50\\%", "5 cm"])
 )
 def test_the_sides_may_be_exchanged(text, other):
-    """Except for equations and sentences, where the reference says what the question was."""
+    """Equations and sentences are excluded, because there the reference determines the question."""
     assume(text.strip() and not set("=<>\\$ ") & set(text))
     one, two = grade_with_deadline(text, other), grade_with_deadline(other, text)
     assert one.equal is two.equal, (one, two)

@@ -1,4 +1,4 @@
-"""Workers: killed on time, replaced, usable from any thread, gone with their parent."""
+"""The worker pool: time limits, replacement of workers, threads, and exit with the parent."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from posttrain.grading.options import Options
 from posttrain.grading.worker_pool import WorkerPool
 from posttrain.grading.worker_process import Task
 
-# The sine of so large a number needs as many digits of pi: a worker is busy for longer than any test waits.
+# The sine of a number this large needs as many digits of pi, which takes longer than any test waits.
 ENDLESS = (r"\sin(10^{10^8})", r"\frac{1}{2}")
 IDENTITY = (r"\sin^2 x + \cos^2 x", "1")
 WAIT_S = 60.0
@@ -29,7 +29,7 @@ def pool():
 
 
 def is_alive(process: int) -> bool:
-    """Whether a process runs; one that only waits to be reaped does not."""
+    """Whether a process runs. A zombie does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -48,14 +48,14 @@ def test_a_task_beyond_its_deadline_is_undecided_and_its_worker_replaced(pool):
     tasks = [Task(*pair, Options(), 1.0) for pair in pairs]
     outcomes = pool.run(tasks)
     assert [outcome.equal for outcome in outcomes] == [True, None, False, None]
-    assert outcomes[1].reason == "no decision within 1 s"
+    assert outcomes[1].reason == "time limit of 1 s exceeded"
     assert outcomes[1].path == "limit"
     assert pool.stats.killed == 2
     assert pool.run(tasks[:1])[0].equal is True
 
 
 def test_no_task_outlives_its_deadline_by_much(pool):
-    """By the pool's own account: from handing the task over to the death of its worker."""
+    """Measured by the pool, from sending the task to the exit of its worker."""
     pool.run([Task(*ENDLESS, Options(), 0.5)] * 3)
     assert pool.stats.killed == 3
     assert pool.stats.max_overrun_s < WAIT_S / 2
@@ -107,11 +107,11 @@ def test_an_idle_worker_that_was_killed_is_replaced(pool):
 
 
 def test_a_worker_sees_no_environment(pool, monkeypatch):
-    monkeypatch.setenv("SECRET_TOKEN", "do-not-tell")
+    monkeypatch.setenv("SECRET_TOKEN", "secret-value")
     pool.run([Task(*IDENTITY, Options(), WAIT_S)])
     environment = Path(f"/proc/{pool.idle[0].process.pid}/environ").read_bytes()
     assert b"PYTHONPATH" in environment
-    assert b"do-not-tell" not in environment
+    assert b"secret-value" not in environment
 
 
 PARENT = """
@@ -144,7 +144,7 @@ def test_workers_die_with_a_parent_that_is_killed():
 
 
 def test_the_kernel_ends_a_worker_that_computes_for_too_long():
-    """The second line of defence, for systems without the first: a limit on processor time."""
+    """The limit on CPU time is the fallback for systems without PDEATHSIG."""
     program = "from posttrain.grading.worker import limit_cpu_time\nlimit_cpu_time(0)\nwhile True: pass\n"
     done = subprocess.run([sys.executable, "-c", program], timeout=WAIT_S, check=False)
     assert done.returncode == -signal.SIGXCPU

@@ -1,4 +1,4 @@
-"""Every recipe that comes with the project: planned at full size without a word, and run at its small one."""
+"""Every recipe of the project compiles without diagnostics, and runs with its `smoke` profile."""
 
 import json
 import shutil
@@ -31,6 +31,11 @@ def test_it_validates_and_plans_without_a_word(folder: Path, tmp_path: Path) -> 
     trained = [step for step in steps if step["kind"] == "train"]
     assert all(step["estimate"] for step in trained) or target is None
     assert all(step["resources"]["gpus"] for step in trained) or target is None
+
+
+def test_they_are_formatted() -> None:
+    checked = run_command("fmt", "--check", *RECIPES)
+    assert (checked.returncode, checked.stdout) == (0, "")
 
 
 @pytest.mark.parametrize(("folder", "profile"), PROFILES, ids=recipe_ids)

@@ -1,13 +1,13 @@
-"""Disturbs runs at random and holds what comes out to an undisturbed run.
+"""Chaos test: injects random faults into runs, and compares the results with an undisturbed run.
 
     python -m tests.runtime.chaos --faults 100 [--seed 7] [--minutes 60] [--record kills.jsonl]
         [--kinds kill,restart,concurrent,clock,disk_full,damage]
 
-(make chaos N=100.) Each fault hits a run that goes on or begins: a kill of the client, a worker, the
-forkserver or all of them, a second client, a jumping clock, a full disk, or bytes that change on the disk.
-It sees that no process survives that should not, and that nothing half-made stands in the store. A run that
-comes to its end is compared file by file, and no finished step may have run twice; then a new one begins.
-Printed: the seed, what hit what, and at the end the results. The record has a line for each kill;
+(make chaos N=100.) Each fault hits a run that continues or starts: a kill of the client, a worker, the
+forkserver or all of them, a second client, a jumping clock, a full disk, or changed bytes on the disk.
+After each fault, no orphan process may survive, and the store may contain no partial product. A completed run
+is compared file by file, and no finished step may have run twice; then a new run starts. The output is the
+seed, the injected faults, and the results. The record has a line for each kill;
 `python -m tests.runtime.chaos_table` counts them.
 """
 
@@ -41,7 +41,7 @@ from posttrain.runtime.store.runs import find_step_key, last_run, step_ids
 class ChaosResult:
     faults: int = 0
     runs: int = 0
-    # Locks, folders and the like that a finished run had left under work/.
+    # Locks, folders and other leftovers of a finished run under work/.
     leftovers: int = 0
     hits: Counter[str] = field(default_factory=Counter[str])
     violations: list[str] = field(default_factory=list[str])
@@ -49,7 +49,7 @@ class ChaosResult:
 
 @dataclass(frozen=True)
 class ReferenceRun:
-    """A run that nothing happened to: how long it took, its room, and the digests of its products."""
+    """An undisturbed run: its duration, its disk usage, and the digests of its products."""
 
     seconds: float
     room: int
@@ -77,7 +77,7 @@ def product_digests(home: Path) -> dict[str, dict[str, str]]:
 
 @dataclass(frozen=True)
 class ChaosOptions:
-    """What is to be done to runs: which faults, how many, for how long, and where it is written down."""
+    """The options of the chaos test: the faults, their number, the duration, and the record file."""
 
     kinds: Sequence[str]
     faults: int
@@ -87,7 +87,7 @@ class ChaosOptions:
 
 
 def run_chaos(options: ChaosOptions, folder: Path) -> ChaosResult:
-    """Disturb runs, one after the other; the last one is brought to its end."""
+    """Inject faults into one run after the other, and let the last one finish."""
     draw = random.Random(options.seed)
     result = ChaosResult()
     reference = reference_run(folder / "whole")
@@ -102,7 +102,7 @@ def run_chaos(options: ChaosOptions, folder: Path) -> ChaosResult:
         lost = [f"run {result.runs} in {home}: {what}" for what in chaos_run.violations]
         result.violations += lost
         print(*lost, sep="\n", end="\n" if lost else "", flush=True)
-        if not chaos_run.violations:  # else somebody will want to look at it
+        if not chaos_run.violations:  # otherwise keep it for inspection
             shutil.rmtree(home)
         print(f"{result.faults} faults, {result.runs} runs, {len(result.violations)} lost", flush=True)
     return result
@@ -113,13 +113,13 @@ def _has_budget(options: ChaosOptions, result: ChaosResult) -> bool:
 
 
 def disturb_run(chaos_run: ChaosRun, options: ChaosOptions, result: ChaosResult) -> None:
-    """Disturb one run until it ends, or until no more faults are wanted; then let it end."""
+    """Inject faults into one run until it ends or the faults are used up; then let it finish."""
     ended = False
     while _has_budget(options, result) and not ended:
         before = len(chaos_run.kills)
         kind = chaos_run.rng.choice(options.kinds)
         ended = FAULTS[kind](chaos_run)
-        # A kill that came after the end was none.
+        # A kill after the end does not count.
         result.faults += len(chaos_run.kills) - before if kind == "kill" else 1
         _write_record(options, result, chaos_run.kills[before:])
     chaos_run.wait_for_client()
@@ -133,7 +133,7 @@ def _write_record(options: ChaosOptions, result: ChaosResult, kills: list[dict[s
 
 
 def compare_with_reference(chaos_run: ChaosRun, reference: ReferenceRun, result: ChaosResult) -> None:
-    """Run once more, and hold what came out to the run that nothing happened to."""
+    """Run once more, and compare the products with those of the undisturbed run."""
     last = run_command("run", RECIPE_FOLDER, "--home", chaos_run.home)
     if last.returncode:
         chaos_run.violations.append(
@@ -152,20 +152,20 @@ def compare_with_reference(chaos_run: ChaosRun, reference: ReferenceRun, result:
 
 
 def restarted_steps(chaos_run: ChaosRun) -> list[str]:
-    """Steps that had written their receipt when they were cut off, and began once more after that."""
+    """Steps that had a receipt at the time of the fault, and started again afterwards."""
     store = chaos_run.home / "store"
     return [
-        f"{key} began again though it had finished"
+        f"{key} started again although it had finished"
         for key, times in chaos_run.finished.items()
         if count_starts(store / key / "record") != times
     ]
 
 
 def repeated_steps(home: Path) -> list[str]:
-    """Steps that ran again after they had finished, by the journals. What was damaged has to.
+    """Steps that ran again after they had finished, by the journals. Damaged ones have to run again.
 
-    Of two clients at once, one may have been killed over a step that the other then took: its row, which
-    says that the step is running, began before the other's ended.
+    With two clients at once, one can be killed during a step that the other then takes over: its row says
+    that the step is running, and started before the row of the other ended.
     """
     damaged = {path.name.partition("-")[0] for path in (home / "store").glob(".damaged/*")}
     finished: dict[str, float] = {}
@@ -174,7 +174,7 @@ def repeated_steps(home: Path) -> list[str]:
         try:
             with closing(sqlite3.connect(run / "journal.sqlite")) as db:
                 rows = db.execute("SELECT id, key, state, began, ended FROM step").fetchall()
-        except sqlite3.Error:  # a damaged journal, or a client that died before it had one
+        except sqlite3.Error:  # a damaged journal, or a client that died before it created one
             continue
         again = [
             (id, key)
@@ -190,10 +190,12 @@ def main() -> int:
     options = argparse.ArgumentParser()
     options.add_argument("--faults", type=int, default=20, help="how many")
     options.add_argument("--seed", type=int, default=int(time.time()))
-    options.add_argument("--kinds", default=",".join(FAULTS), help="which faults, all if not given")
-    options.add_argument("--minutes", type=float, default=float("inf"), help="begin no fault after this long")
-    options.add_argument("--record", type=Path, help="a file that a line is added to for each kill")
-    options.add_argument("--folder", type=Path, help="where to work; what was lost is left there")
+    options.add_argument("--kinds", default=",".join(FAULTS), help="the kinds of faults; default: all")
+    options.add_argument(
+        "--minutes", type=float, default=float("inf"), help="inject no fault after this many minutes"
+    )
+    options.add_argument("--record", type=Path, help="append a line for each kill to this file")
+    options.add_argument("--folder", type=Path, help="the working folder; failed runs stay there")
     given = options.parse_args()
     kinds = given.kinds.split(",")
     print(f"seed {given.seed}")
@@ -201,7 +203,7 @@ def main() -> int:
         given.folder.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="chaos-", dir=given.folder))
     if "disk_full" in kinds and not can_mount(folder / "tried"):
-        print("no disk is filled: only root can mount one that is small")
+        print("no full-disk faults: only root can mount a small file system")
         kinds.remove("disk_full")
     until = time.monotonic() + 60 * given.minutes
     result = run_chaos(ChaosOptions(kinds, given.faults, given.seed, until, given.record), folder)

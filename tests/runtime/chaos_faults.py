@@ -1,7 +1,7 @@
-"""The faults: each function starts the run if it is not running, and injects one.
+"""The faults: each function starts the run if necessary, and injects one fault.
 
-Each says whether the run has ended well after all. A kill of a worker leaves the client running, which
-tries the step again: the next kill finds it so, every other disturbance lets it come to its end first.
+Each returns whether the run succeeded nevertheless. After a kill of a worker, the client retries the step:
+the next kill hits that retry, and every other fault lets the client finish first.
 """
 
 import os
@@ -20,14 +20,14 @@ from tests.runtime.process_tree import command_line, descendants, is_alive, kill
 from tests.runtime.resizable_tmpfs import LARGE_BYTES, resize, used_bytes
 
 JUMPING_CLOCK = Path(__file__).parent / "jumping_clock"
-# Whom a kill hits, and how often. A worker's death leaves the client to try again.
+# The victims of a kill, and their weights. After the death of a worker the client retries.
 VICTIMS = {"worker": 0.45, "client": 0.25, "client and workers": 0.2, "forkserver": 0.1}
 
 Fault = Callable[[ChaosRun], bool]
 
 
 def kill_processes(chaos_run: ChaosRun, environment: Mapping[str, str] | None = None) -> bool:
-    """The client, its workers, all of them or the forkserver are killed at an instant."""
+    """Kill the client, its workers, all of them or the forkserver at a random time."""
     client = chaos_run.ensure_client(environment)
     aim, delay = await_kill_point(
         chaos_run.home, chaos_run.rng, chaos_run.seconds, lambda: client.poll() is None
@@ -39,7 +39,7 @@ def kill_processes(chaos_run: ChaosRun, environment: Mapping[str, str] | None = 
     outlives = victim in ("worker", "forkserver")
     if outlives:
         chaos_run.worker_killed = True
-        os.kill(client.pid, signal.SIGSTOP)  # what the kill leaves is looked at before the client reacts
+        os.kill(client.pid, signal.SIGSTOP)  # inspect the state after the kill before the client reacts
     for pid in pids:
         kill_process(pid)
     if not outlives:
@@ -68,7 +68,7 @@ def kill_processes(chaos_run: ChaosRun, environment: Mapping[str, str] | None = 
 
 
 def _choose_victim(chaos_run: ChaosRun, client: int) -> tuple[str, list[int]]:
-    """Who is hit: of those that are drawn, one that is there."""
+    """A random victim among the existing processes."""
     below = descendants(client)
     forkservers = [
         pid
@@ -87,7 +87,7 @@ def _choose_victim(chaos_run: ChaosRun, client: int) -> tuple[str, list[int]]:
 
 
 def kill_and_restart(chaos_run: ChaosRun) -> bool:
-    """The client is killed, and the next begins at once, from another folder: it finds the workers dying."""
+    """Kill the client and start the next one at once, in another folder, while the workers still exit."""
     client = chaos_run.ensure_client()
     await_kill_point(chaos_run.home, chaos_run.rng, chaos_run.seconds, lambda: client.poll() is None)
     if client.poll() is not None:
@@ -105,7 +105,7 @@ def kill_and_restart(chaos_run: ChaosRun) -> bool:
 
 
 def run_two_clients(chaos_run: ChaosRun) -> bool:
-    """Two clients at once; one of them may be killed."""
+    """Run two clients at once, and sometimes kill one of them."""
     if chaos_run.client is not None and chaos_run.wait_for_client():
         return True
     clients = [chaos_run.start_client(), chaos_run.start_client()]
@@ -123,7 +123,7 @@ def run_two_clients(chaos_run: ChaosRun) -> bool:
 
 
 def jump_clock(chaos_run: ChaosRun) -> bool:
-    """The clock jumps by days, in every process of its own; the run may be killed besides."""
+    """Make the clock jump by days in every process, and sometimes kill the run too."""
     if chaos_run.client is not None and chaos_run.wait_for_client():
         return True
     chaos_run.hits["clock"] += 1
@@ -139,7 +139,7 @@ def jump_clock(chaos_run: ChaosRun) -> bool:
 
 
 def fill_disk(chaos_run: ChaosRun) -> bool:
-    """The disk fills up at a random write. The home lies on a small file system of its own."""
+    """Fill the disk at a random write. The home is on a small file system of its own."""
     if chaos_run.client is not None and chaos_run.wait_for_client():
         return True
     taken = used_bytes(chaos_run.home)
@@ -152,17 +152,17 @@ def fill_disk(chaos_run: ChaosRun) -> bool:
     resize(chaos_run.home, LARGE_BYTES)
     output = chaos_run.log.read_bytes()[before:].decode(errors="replace")
     if ended != 0 and "disk is full" not in output:
-        chaos_run.violations.append(f"a full disk was not named: {output[-400:]}")
-    if "Traceback" in output or "mistake of ours" in output or "internal error" in output:
-        chaos_run.violations.append(f"a full disk was not foreseen: {output[-600:]}")
+        chaos_run.violations.append(f"no message about the full disk: {output[-400:]}")
+    if "Traceback" in output or "internal error" in output:
+        chaos_run.violations.append(f"internal error on a full disk: {output[-600:]}")
     return ended == 0
 
 
 def damage_files(chaos_run: ChaosRun) -> bool:
-    """After a kill, bytes of what lies on the disk are changed or cut off."""
+    """After a kill, flip bits in files on the disk, or truncate them."""
     if kill_processes(chaos_run):
         chaos_run.hits["kill came too late"] += 1
-    if chaos_run.client is not None:  # it was not among those killed
+    if chaos_run.client is not None:  # it was not among the victims
         kill_process(chaos_run.client.pid)
         chaos_run.wait_for_client()
     for _ in range(chaos_run.rng.choice((1, 1, 2, 3))):
@@ -173,10 +173,10 @@ def damage_files(chaos_run: ChaosRun) -> bool:
             how = chaos_run.rng.choice((_flip_bit, _truncate))
             how(path, chaos_run.rng)
             chaos_run.hits[f"damage {kind}: {how.__name__.strip('_')}"] += 1
-    chaos_run.finished.clear()  # what was damaged has to be done again
+    chaos_run.finished.clear()  # damaged steps have to run again
     verified = run_command("verify", "--home", chaos_run.home, "--repair")
-    # Of a plan there is no second copy: it is named, and its run is only a record.
-    plans = verified.stdout.count("left alone: nothing can make it again")
+    # A plan has no second copy, so it is reported only; its run is only a record.
+    plans = verified.stdout.count("not repaired: it cannot be rebuilt")
     if (verified.returncode and not plans) or "Traceback" in verified.stderr:
         chaos_run.violations.append(
             f"verify ended with {verified.returncode}: {verified.stdout} {verified.stderr}"
@@ -205,7 +205,7 @@ _DAMAGE_TARGETS = {
 
 
 def _damageable_files(home: Path) -> dict[str, list[Path]]:
-    """The files that can be damaged, by what they are."""
+    """The files that can be damaged, by kind."""
     found: dict[str, list[Path]] = {}
     for kind, pattern in _DAMAGE_TARGETS.items():
         files = sorted(

@@ -1,8 +1,8 @@
-"""When a run is killed, and what it was doing at that instant: both read from the files of its home.
+"""Selects when to kill a run, and detects its phase at that time, both from the files of its home.
 
-A run spends most of its time importing and training; what may go wrong goes wrong while a checkpoint
-is written or a product committed. So an instant is drawn in two ways: anywhere in the time that a run
-takes, or a little after something has newly appeared in the home.
+A run spends most of its time importing and training, but bugs are likely while it writes a checkpoint or
+commits a product. So the time is drawn in two ways: uniformly over the duration of a run, or shortly after
+a new file appears in the home.
 """
 
 import json
@@ -19,12 +19,12 @@ from posttrain.runtime.store.checksums import read_checksummed
 
 FileWatch = Callable[[Path], set[tuple[str, int]]]
 _CHECKPOINT_NAME = re.compile(r"checkpoint-(\d+)\Z")
-_TIMEOUT_SECONDS = 120.0  # seconds to wait for what is aimed at
+_TIMEOUT_SECONDS = 120.0  # seconds to wait for the target
 
 
 @dataclass(frozen=True)
 class KillPoint:
-    """Something to wait for, and the longest time after it to strike."""
+    """A target to wait for, and the longest delay after it."""
 
     weight: float
     watch: FileWatch | None
@@ -45,7 +45,7 @@ def _workdirs(home: Path) -> Iterator[str]:
 
 
 def _file_identity(path: str, *, size: bool = False) -> set[tuple[str, int]]:
-    """A file by its name and its number, so that a new one of the same name is another one."""
+    """A file by name and inode, which distinguishes a new file of the same name."""
     try:
         found = Path(path).stat()
     except OSError:
@@ -54,7 +54,7 @@ def _file_identity(path: str, *, size: bool = False) -> set[tuple[str, int]]:
 
 
 def _watch_file(name: str, *, size: bool = False) -> FileWatch:
-    """The files of this name in the folders of steps under way."""
+    """The files of this name in the working directories."""
 
     def signs(home: Path) -> set[tuple[str, int]]:
         found: set[tuple[str, int]] = set()
@@ -66,7 +66,7 @@ def _watch_file(name: str, *, size: bool = False) -> FileWatch:
 
 
 def _watch_folder(folder: str, name: str = "") -> FileWatch:
-    """What lies in a folder of each step under way; with a name, the file of that name in each of those."""
+    """The entries of a folder in each working directory; with a name, the file of that name in each."""
 
     def signs(home: Path) -> set[tuple[str, int]]:
         found: set[tuple[str, int]] = set()
@@ -84,7 +84,7 @@ def _stored_products(home: Path) -> set[tuple[str, int]]:
     return {(entry.path, entry.inode()) for entry in _entries(f"{home}/store")}
 
 
-# How often each is aimed at, and how long after it at most. "anywhere" means anywhere in a whole run.
+# The weight of each target, and the longest delay after it. "anywhere" is any time in a run.
 KILL_POINTS: Mapping[str, KillPoint] = {
     "anywhere": KillPoint(0.17, None, 1.0),
     "start of a step": KillPoint(0.05, _watch_file("job.json"), 0.5),
@@ -101,7 +101,7 @@ KILL_POINTS: Mapping[str, KillPoint] = {
 def await_kill_point(
     home: Path, draw: random.Random, seconds: float, alive: Callable[[], bool]
 ) -> tuple[str, float]:
-    """Wait for an instant that is drawn; the aim and the delay after it. Ends early with the client."""
+    """Wait for a random time; returns the target and the delay. Returns early when the client exits."""
     (name,) = draw.choices(list(KILL_POINTS), [aim.weight for aim in KILL_POINTS.values()])
     aim = KILL_POINTS[name]
     delay = draw.uniform(0, aim.max_delay if aim.watch else seconds)
@@ -118,16 +118,16 @@ def await_kill_point(
 
 @dataclass(frozen=True)
 class StepPhase:
-    """What a step was doing."""
+    """The phase of a step."""
 
     id: str
     phase: str
-    # The optimizer step that it had done last, of how many.
+    # The last completed optimizer step, and their total.
     done: int | None = None
     total: int | None = None
 
 
-# The more telling ones last: of several steps under way, the instant is called by the last of these.
+# In order of significance: with several running steps, the last of these names the phase.
 PHASES = (
     "the client's own start",
     "between steps",
@@ -146,10 +146,10 @@ PHASES = (
 
 @dataclass
 class HomeState:
-    """The state of a home at one instant."""
+    """The state of a home at one time."""
 
     steps: list[StepPhase] = field(default_factory=list[StepPhase])
-    # Receipts of steps that have finished without being in the store: the key, and how often it had begun.
+    # Steps with a receipt that are not in the store: the key, and the number of its starts.
     finished: dict[str, int] = field(default_factory=dict[str, int])
     # Steps whose product is in the store, and whose working directory still exists.
     committed: set[str] = field(default_factory=set[str])
@@ -159,7 +159,7 @@ class HomeState:
 
 
 def read_attempts(home: Path) -> dict[str, int]:
-    """The newest attempt at each step under way."""
+    """The newest attempt of each running step."""
     jobs = {Path(work).name: _read_json_file(Path(work) / "job.json") for work in _workdirs(home)}
     return {key: job["attempt"] for key, job in jobs.items() if job is not None}
 
@@ -167,15 +167,15 @@ def read_attempts(home: Path) -> dict[str, int]:
 def inspect_home(
     home: Path, earlier: Mapping[str, int] | None = None, committed: Collection[str] | None = None
 ) -> HomeState:
-    """What the steps under way were doing when they were cut off. Nobody may be at work there now.
+    """The phases of the running steps at the time of the fault. No process may use the home now.
 
-    A step of which no attempt has begun since the `earlier` ones is not under way: it only lies there. So
-    does one that was `committed` when somebody looked before.
+    A step without a new attempt since the `earlier` ones was not running, nor was one that was already
+    `committed` in an earlier inspection.
     """
     seen = HomeState()
     now = read_attempts(home)
     for work in map(Path, sorted(_workdirs(home))):
-        if (home / "store" / work.name).exists():  # only its working directory is still to be removed
+        if (home / "store" / work.name).exists():  # only its working directory is left to remove
             seen.committed.add(work.name)
             if work.name not in (committed or ()):
                 seen.steps.append(StepPhase(work.name[:10], "a commit"))
@@ -191,17 +191,17 @@ def inspect_home(
 
 
 def _record_dir(work: Path) -> Path:
-    """A commit moves it."""
+    """The record folder of a step, which a commit moves."""
     return work / "record" if (work / "record").exists() else work / "commit" / "record"
 
 
 def count_starts(record: Path) -> int:
-    """How often a step has begun, by its own word."""
+    """The number of starts of a step, from its events."""
     return sum(event["kind"] == "started" for event in _read_events(record / "events.jsonl"))
 
 
 def _step_phase(work: Path, step: Mapping[str, Any], events: list[dict[str, Any]]) -> StepPhase:
-    """What one step was doing, by what it had left in its folder."""
+    """The phase of a step, from the files in its folder."""
     trains = step["kind"] == "train"
     total = step["params"]["params"]["max_steps"] if trains else None
     last = _last_attempt_events(events)
@@ -230,7 +230,7 @@ _TRAINING_PHASES = PHASES[4:7]
 
 
 def _partial_checkpoint(work: Path, done: int | None, events: list[dict[str, Any]]) -> str:
-    """Whether a checkpoint was half written or half removed in this attempt."""
+    """Whether a checkpoint was partly written or partly removed in this attempt."""
     entries = _entries(f"{work}/checkpoints")
     found = {int(name[1]): Path(e.path) for e in entries if (name := _CHECKPOINT_NAME.match(e.name))}
     torn = [step for step, path in found.items() if not (path / "complete.json").exists()]
@@ -253,7 +253,7 @@ def _read_events(path: Path) -> list[dict[str, Any]]:
     for line in lines:
         try:
             found.append(json.loads(line))
-        except ValueError:  # cut short by a kill
+        except ValueError:  # truncated by a kill
             continue
     return found
 

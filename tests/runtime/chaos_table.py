@@ -1,4 +1,4 @@
-"""Counts the kills of a record that the chaos harness has written, by what was hit and when.
+"""Counts the kills in a record of the chaos test, by victim and phase.
 
 python -m tests.runtime.chaos_table kills.jsonl ...
 """
@@ -27,7 +27,7 @@ def markdown_table(kills: Sequence[dict[str, Any]]) -> Iterable[str]:
 
 
 def count_steps(kills: Sequence[dict[str, Any]]) -> Counter[str]:
-    """How often each step was under way when something was killed."""
+    """How often each step was running at the time of a kill."""
     return Counter(sight["id"] for kill in kills for sight in kill["under way"])
 
 

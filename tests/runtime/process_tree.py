@@ -1,4 +1,4 @@
-"""Processes of a run, as the kernel tells of them."""
+"""Reads the processes of a run from /proc."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def descendants(client: int) -> list[int]:
-    """All processes that the client has started, and theirs."""
+    """All descendants of the client."""
     found: list[int] = []
     for pid in sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
         if parent_pid(pid) in (client, *found):
@@ -33,7 +33,7 @@ def is_alive(pid: int) -> bool:
 
 
 def _read_stat(pid: int) -> list[str]:
-    """State, parent and what follows, of a process; nothing when it is gone."""
+    """The fields of /proc/PID/stat from the state on; empty when the process is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""A file system of its own for a home, whose size can be changed while a run goes on."""
+"""A tmpfs for a home, which can be resized during a run."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ LARGE_BYTES = 4 << 30
 
 @contextlib.contextmanager
 def resizable_tmpfs(home: Path, *, wanted: bool) -> Generator[None]:
-    """A file system of its own for a home, whose size can be changed, if it is wanted."""
+    """Mount a resizable tmpfs at the home, if enabled."""
     home.mkdir()
     if not wanted:
         yield
@@ -24,7 +24,7 @@ def resizable_tmpfs(home: Path, *, wanted: bool) -> Generator[None]:
 
 
 def can_mount(folder: Path) -> bool:
-    """Whether this user may mount a file system here."""
+    """Whether this user has the permission to mount a file system."""
     folder.mkdir(exist_ok=True)
     tried = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], check=False, capture_output=True

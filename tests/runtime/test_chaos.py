@@ -1,4 +1,4 @@
-"""A short form of the chaos harness: `make chaos N=500` is the long one."""
+"""A short chaos test; `make chaos N=500` runs the long one."""
 
 import time
 from pathlib import Path

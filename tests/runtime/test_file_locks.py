@@ -1,4 +1,4 @@
-"""Locks whose files may be removed: nobody ends up holding one that others cannot see."""
+"""File locks with removable files: no process holds a lock on a removed file."""
 
 import threading
 from pathlib import Path

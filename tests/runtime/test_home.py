@@ -1,4 +1,4 @@
-"""Homes as one finds them: on a disk that can only be read, under strange names, without their journals."""
+"""Unusual homes: on a read-only file system, with unusual names, without journals."""
 
 import subprocess
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_a_disk_that_can_only_be_read(recipe: Path) -> None:
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         refused = run_command("run", recipe, "--home", disk / "home")
         assert refused.returncode == 1
-        assert "its disk can only be read" in refused.stderr
+        assert "its file system is read-only" in refused.stderr
         assert "done" in run_command("status", "--home", disk / "home").stdout
         assert "1 done" in run_command("runs", "--home", disk / "home").stdout
         verified = run_command("verify", "--home", disk / "home")
@@ -66,5 +66,5 @@ def test_a_run_without_its_journal_is_said_to_have_none(recipe: Path) -> None:
     assert asked.returncode == 1
     assert "is missing" in asked.stderr
     assert "no journal" in run_command("runs", "--home", home).stdout
-    assert not (run / "journal.sqlite").exists(), "to look at a run makes none"
+    assert not (run / "journal.sqlite").exists(), "reading a run creates no journal"
     assert "nothing to run" in run_command("run", recipe, "--home", home).stdout

@@ -1,4 +1,4 @@
-"""The stack's versions are those that importlib tells."""
+"""The versions of the stack match those of importlib.metadata."""
 
 from importlib.metadata import PackageNotFoundError, version
 

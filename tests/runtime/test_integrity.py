@@ -1,4 +1,4 @@
-"""Damaged files are noticed before they are used, named, set aside and made again."""
+"""Damaged files are detected before use, reported, quarantined and rebuilt."""
 
 import json
 import os
@@ -27,7 +27,7 @@ CHANGED_STEPS = ("--set", "stages.grpo.params.max_steps=6")
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of a run that nothing happened to."""
+    """The home of an undisturbed run."""
     home = tmp_path_factory.mktemp("whole")
     done = run_command("run", TINY_RECIPE, "--home", home)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -48,8 +48,8 @@ def test_a_flipped_byte_is_noticed_before_the_product_is_used(home: Path, whole:
     weights.write_bytes(data)
     done = run_command("run", TINY_RECIPE, "--home", home, *CHANGED_STEPS)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "model.safetensors does not have the digest" in done.stdout
-    assert list((home / "store" / ".damaged").iterdir()), "nothing was set aside"
+    assert "model.safetensors does not match the digest" in done.stdout
+    assert list((home / "store" / ".damaged").iterdir()), "nothing was quarantined"
     assert file_digests(product_path(home, "sft")) == file_digests(product_path(whole, "sft"))
 
 
@@ -92,7 +92,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_an_older_one(whole: Path, tmp_p
     assert file_digests(product_path(home, "grpo")) == file_digests(product_path(whole, "grpo"))
 
 
-# An adapter names the product that it stands on, as those of LoRA do; its reader never names that one.
+# The adapter references its base product, like a LoRA adapter; the step that reads it does not.
 ADAPTER_RECIPE = """\
 recipe: 1
 name: standing
@@ -119,7 +119,7 @@ def test_adapter_base_is_verified(how: str, tmp_path: Path) -> None:
     done = run_command("run", tmp_path, "--home", home)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "> base" in done.stdout
-    assert "> adapter" not in done.stdout, "it was as it should be"
+    assert "> adapter" not in done.stdout, "the adapter was intact"
     assert (product_path(home, "base") / "weights").read_bytes() == sound
     assert run_command("verify", "--home", home).returncode == 0
 
@@ -136,6 +136,6 @@ def test_adapter_with_unbuildable_base_is_rebuilt(tmp_path: Path) -> None:
     recipe.write_text(ADAPTER_RECIPE.replace("SEEN", "seen"))
     done = run_command("run", tmp_path, "--home", home)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "is not in the store any more" in done.stdout
+    assert "is missing from the store" in done.stdout
     assert "> adapter" in done.stdout
     assert "> base" not in done.stdout

@@ -1,4 +1,4 @@
-"""What a journal keeps of a run, and what `recipe status` shows of it."""
+"""The journal of a run, and the output of `recipe status`."""
 
 import json
 import sqlite3
@@ -27,7 +27,7 @@ stages:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of a plan that expects something of its first step."""
+    """A run of a plan with an estimate for its first step."""
     folder = tmp_path_factory.mktemp("costs")
     (folder / "recipe.yaml").write_text(RECIPE)
     outcome, _ = compile_file(folder / "recipe.yaml", (), ())

@@ -1,4 +1,4 @@
-"""`on_failure: continue`: what does not depend on a failed step is carried out all the same."""
+"""`on_failure: continue`: steps that do not depend on the failed step still run."""
 
 import json
 from pathlib import Path
@@ -15,9 +15,9 @@ models:
 datasets:
   sums: {from: {arithmetic: {digits: 1, count: 20}}}
   torn: {from: {files: {path: torn.parquet, columns: {prompt: text, completion: text}}}}
-  mended: {from: torn, steps: [{dedup: [prompt]}]}
+  unique: {from: torn, steps: [{dedup: [prompt]}]}
 stages:
-  first: {train: sft, model: base, data: mended, params: {max_steps: 1, batch_size: 2}, on_failure: FIRST}
+  first: {train: sft, model: base, data: unique, params: {max_steps: 1, batch_size: 2}, on_failure: FIRST}
   second: {train: sft, model: base, data: sums, params: {max_steps: 1, batch_size: 2}, on_failure: continue}
 """
 
@@ -38,7 +38,7 @@ def test_what_a_stage_is_made_from_fails_as_the_stage_does(tmp_path: Path) -> No
     assert set(lenient.values()) == {"continue"}
     strict = planned_on_failure(write_recipe(tmp_path, "stop"))
     assert {id for id, how in strict.items() if how == "stop"} == {
-        *("models.base", "datasets.torn", "datasets.mended", "first")
+        *("models.base", "datasets.torn", "datasets.unique", "first")
     }
 
 

@@ -1,5 +1,7 @@
-"""Steps side by side within cores, memory and GPUs. GPUs are made up here: what looks for them is
-tried on its own, and no step of these tests touches one."""
+"""Concurrent steps within the limits of cores, memory and GPUs.
+
+The GPUs are fake: their detection is tested separately, and no step of these tests uses one.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -108,7 +110,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def compile_with_resources(folder: Path, **resources: float) -> Plan:
-    """The plan, with resources that a recipe of programs cannot ask for; memory is what it can."""
+    """The plan with GPU and core requirements, which a recipe of scripts cannot declare (only memory)."""
     memory = resources.pop("memory_gb", None)
     settings = [f"stages.{stage}.memory_gb={memory}" for stage in "ab" if memory]
     outcome, _ = compile_file(folder / "recipe.yaml", settings, ())
@@ -186,7 +188,7 @@ def test_memory_is_counted_as_the_recipe_says_or_as_the_plan_estimates(folder: P
     twice = replace(c, estimate=estimated, launch=replace(c.launch, processes=2))
     assert required_resources(twice).memory_gb == 5
     on_cards = replace(twice, resources=replace(c.resources, gpus=2))
-    assert required_resources(on_cards).memory_gb is None, "the estimate is of the memory of the cards"
+    assert required_resources(on_cards).memory_gb is None, "the estimate is GPU memory"
     assert "lower its memory_gb" in unmet_requirements([b], replace(MACHINE, memory_gb=4.0))[0]
 
 
@@ -194,8 +196,8 @@ def test_a_step_that_is_too_large_fails_instead_of_waiting_for_ever(folder: Path
     plan = compile_with_resources(folder, gpus=4)
     assert execute_plan(folder, plan, MACHINE)["a"] == "failed"
     unmet = unmet_requirements(plan.steps, replace(MACHINE, gpus=()))
-    assert "`a` needs 4 GPUs, and this machine has none to use" in unmet[0]
-    assert "run it on a machine with 4 GPUs" in unmet[0]
+    assert "`a` requires 4 GPUs, but this machine has none available" in unmet[0]
+    assert "run the recipe on a machine with 4 GPUs" in unmet[0]
 
 
 def test_what_is_too_large_is_refused_before_anything_runs(folder: Path) -> None:
@@ -207,6 +209,6 @@ def test_what_is_too_large_is_refused_before_anything_runs(folder: Path) -> None
     (folder / "recipe.yaml").write_text(recipe + text)
     done = run_command("run", folder, "--home", folder / "home")
     assert done.returncode == 1
-    assert f"`sft` needs {many} cores" in done.stderr
+    assert f"`sft` requires {many} cores" in done.stderr
     assert not (folder / "home" / "runs").exists()
     assert run_command("plan", folder, "--home", folder / "home").returncode == 0

@@ -1,4 +1,4 @@
-"""A run that is killed goes on where it was, and ends with the same weights, bit for bit."""
+"""A killed run resumes, and ends with bitwise identical weights."""
 
 import json
 import os
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of a run that nothing happened to."""
+    """The home of an undisturbed run."""
     home = tmp_path_factory.mktemp("undisturbed")
     done = run_command("run", TINY_RECIPE, "--home", home)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -30,17 +30,17 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def count_checkpoints(home: Path, stage: str) -> int:
-    """Complete checkpoints that a stage under way has written, by its events."""
+    """The complete checkpoints of a running stage, from its events."""
     for step in (home / "work").glob("*/record/step.json"):
         try:
             if json.loads(step.read_text())["id"] == stage:
                 return (step.parent / "events.jsonl").read_text().count('"kind": "checkpoint"')
-        except FileNotFoundError:  # not begun yet, or just moved into the store
+        except FileNotFoundError:  # not started yet, or just moved to the store
             continue
     return 0
 
 
-# The rows of GRPO's data are used up at its eighth step: the third checkpoint lies in the second epoch.
+# The first epoch of GRPO ends at step 8, so the third checkpoint is in the second epoch.
 @pytest.mark.parametrize(("stage", "after"), [("sft", 1), ("grpo", 1), ("grpo", 3)])
 def test_a_run_killed_while_it_trains_ends_with_the_same_weights(
     stage: str, after: int, undisturbed: Path, tmp_path: Path
@@ -103,5 +103,5 @@ def test_killed_forkserver_is_restarted(undisturbed: Path, tmp_path: Path) -> No
     ][:1]
     os.kill(forkserver, signal.SIGKILL)
     assert client.wait(timeout=240) == 0, log.read_text()
-    assert "tried again" in log.read_text()
+    assert "retrying in" in log.read_text()
     assert file_digests(product_path(home, "grpo")) == file_digests(product_path(undisturbed, "grpo"))

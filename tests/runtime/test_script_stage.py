@@ -1,4 +1,4 @@
-"""Script stages: a user's program over declared inputs, and nothing of it that outlives the run."""
+"""Script stages: a user's program with declared inputs, none of whose processes outlives the run."""
 
 import os
 import signal
@@ -39,7 +39,7 @@ def test_a_program_reads_its_inputs_and_writes_its_product(folder: Path) -> None
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_that_a_program_started_outlives_the_run(folder: Path, how: signal.Signals) -> None:
-    seconds = f"97{os.getpid() % 1000:03}"  # a command line that only this test has
+    seconds = f"97{os.getpid() % 1000:03}"  # a command line that is unique to this test
     recipe = RECIPE + f'  nap: {{script: [sh, -c, "sleep {seconds}; echo late > $OUT/x"]}}\n'
     (folder / "recipe.yaml").write_text(recipe)
     client = start_command("run", folder, "--home", folder / "home", log=folder / "log")

@@ -1,4 +1,4 @@
-"""--only, --from, --until, --skip: which steps a run carries out, and which it refuses to begin."""
+"""--only, --from, --until, --skip: the steps that a run selects, and the selections that it rejects."""
 
 import re
 from pathlib import Path
@@ -38,7 +38,7 @@ ALL = ["models.base", "datasets.sums", "sft", "before", "grpo", "after", "ship",
         (SelectionOptions(from_stages=["grpo"], until_stages=["after"]), ["datasets.sums", "grpo", "after"]),
         (SelectionOptions(skip=["before", "export"]), [id for id in ALL if id not in ("before", "export")]),
         (SelectionOptions(only=["sft"], skip=["models.base"]), ["datasets.sums", "sft"]),
-        # The export stands behind the gate, and so depends on it and on what it reads.
+        # The export depends on the gate, and thus on the inputs of the gate.
         (SelectionOptions(until_stages=["export"]), [id for id in ALL if id != "before"]),
     ],
 )
@@ -52,7 +52,7 @@ def test_unknown_stage_suggests_a_name(plan: Plan) -> None:
 
 
 def test_contradictory_selection_is_rejected(plan: Plan) -> None:
-    with pytest.raises(SelectionError, match="no stage is left"):
+    with pytest.raises(SelectionError, match="no stage to run"):
         select_steps(plan, SelectionOptions(from_stages=["export"], until_stages=["sft"]))
 
 
@@ -73,7 +73,7 @@ def test_inputs_must_be_made_or_selected(plan: Plan) -> None:
 def test_a_gate_holds_unless_it_is_skipped_by_name(plan: Plan) -> None:
     made = {"grpo", "models.base"}
     message = selection_error(plan, select_steps(plan, SelectionOptions(only=["export"])), made)
-    assert "behind the gate `ship`" in message
+    assert "depends on the gate `ship`" in message
     assert "--skip ship" in message
     check_selection(
         plan,
@@ -84,7 +84,7 @@ def test_a_gate_holds_unless_it_is_skipped_by_name(plan: Plan) -> None:
 
 def test_skipped_input_is_reported(plan: Plan) -> None:
     message = selection_error(plan, select_steps(plan, SelectionOptions(skip=["sft"])), set())
-    assert "leave --skip sft away" in message
+    assert "remove --skip sft" in message
 
 
 LEGS = """\
@@ -162,7 +162,7 @@ def test_a_gate_that_does_not_open_is_passed_only_by_name(tmp_path: Path) -> Non
     whole = run_command("run", tmp_path, *home)
     assert whole.returncode == 1, whole.stdout + whole.stderr
     assert states(tmp_path)["after"] == "held"
-    # Left out without being named, it still holds: its verdict is known.
+    # A gate outside the selection still applies: its verdict is known.
     assert run_command("run", tmp_path, *home, "--only", "after").returncode == 1
     assert states(tmp_path)["after"] == "held"
     passed = run_command("run", tmp_path, *home, "--skip", "ship")

@@ -1,4 +1,4 @@
-"""What keeps a home in order: gc, verify, runs and adopt, over runs of small programs and datasets."""
+"""Maintenance of a home: gc, verify, runs and adopt, on runs of small scripts and datasets."""
 
 import json
 import os
@@ -52,12 +52,12 @@ def test_gc_shows_first_and_keeps_what_a_run_names(folder: Path) -> None:
     old = product_path(folder / "home", "other").parent
     write(folder, "second")
     run(folder)
-    assert gc(folder) == "nothing to delete\n", "the first run still names its products"
+    assert gc(folder) == "nothing to delete\n", "the first run still refers to its products"
 
     shown = gc(folder, "--keep-runs", "1")
-    assert "a product of other that no run names" in shown
-    assert "an old run" in shown
-    assert "--yes deletes" in shown
+    assert "product of other that no run refers to" in shown
+    assert "old run" in shown
+    assert "delete the items with --yes" in shown
     assert old.exists()
     assert len(list((folder / "home" / "runs").iterdir())) == 2
 
@@ -67,18 +67,18 @@ def test_gc_shows_first_and_keeps_what_a_run_names(folder: Path) -> None:
     assert len(list((folder / "home" / "runs").iterdir())) == 1
     assert "nothing to run" in run(folder)
     newest = max((folder / "home" / "runs").iterdir())
-    assert not (newest / "report.html").exists(), "a page was written that says nothing new"
+    assert not (newest / "report.html").exists(), "a run without new results wrote a report"
     assert not list((folder / "home" / "work").glob("*")), "gc left something behind"
 
 
 def test_gc_refuses_when_a_run_does_not_say_what_it_names(folder: Path) -> None:
     (only,) = (folder / "home" / "runs").iterdir()
     (only / "plan.json").write_text("{")
-    assert gc(folder) == "nothing to delete\n", "the journal says what the plan no longer does"
+    assert gc(folder) == "nothing to delete\n", "the journal still refers to the products"
     (only / "journal.sqlite").write_bytes(b"garbage" * 100)
     done = run_command("gc", "--home", folder / "home", "--yes")
     assert done.returncode == 1
-    assert f"the run {only.name} cannot be read" in done.stderr
+    assert f"the run {only.name} is not readable" in done.stderr
     assert run_command("gc", "--home", folder / "home", "--older-than", "soon").returncode == 2
 
 
@@ -93,7 +93,7 @@ def test_gc_leaves_alone_what_is_at_work(folder: Path) -> None:
         nap = next(home.glob("work/*/record/log")).parent.parent
         gc(folder, "--keep-runs", "0", "--yes")
         runs = [path.name for path in (home / "runs").iterdir()]
-        assert len(runs) == 1, "the run under way was forgotten, or the old one was not"
+        assert len(runs) == 1, "gc removed the active run, or kept the old one"
         assert runs[0].endswith("nap")
         assert nap.exists()
         (listed,) = json.loads(run_command("runs", "--home", home, "--json").stdout)
@@ -101,7 +101,11 @@ def test_gc_leaves_alone_what_is_at_work(folder: Path) -> None:
     finally:
         client.send_signal(signal.SIGKILL)
         client.wait()
-    wait_until(lambda: "work that no run" in gc(folder, "--keep-runs", "0"), "the end of the nap", seconds=30)
+    wait_until(
+        lambda: "working directory that no run" in gc(folder, "--keep-runs", "0"),
+        "the end of the nap",
+        seconds=30,
+    )
     gc(folder, "--keep-runs", "0", "--yes")
     assert not nap.exists()
 
@@ -116,18 +120,18 @@ def test_verify_quarantines_damaged_products(folder: Path) -> None:
     manifest.write_text(manifest.read_text().replace('"kind": "script"', '"kind": "scribe"'))
     found = run_command("verify", "--home", home)
     assert found.returncode == 1
-    assert "n does not have the digest that its manifest gives" in found.stdout
+    assert "n does not match the digest in its manifest" in found.stdout
     assert "its manifest is missing or damaged" in found.stdout
     assert "checked 3 products, 3 files, 1 run, 3 rows; 2 damaged" in found.stdout
-    mended = run_command("verify", "--home", home, "--repair")
-    assert mended.returncode == 0
-    assert mended.stdout.count("set aside") == 2
+    repaired = run_command("verify", "--home", home, "--repair")
+    assert repaired.returncode == 0
+    assert repaired.stdout.count("quarantined") == 2
     assert "2 done, 1 cached" in run(folder).replace("1 cached, 2 done", "2 done, 1 cached")
     assert file_digests(product_path(home, "count")) == whole
     assert run_command("verify", "--home", home).stdout.endswith(
         "3 products, 4 files, 2 runs, 6 rows: no damage found\n"
     )
-    assert "set aside as damaged" in gc(folder)
+    assert "quarantined as damaged" in gc(folder)
 
 
 def test_verify_checks_plans_and_rebuilds_a_lost_journal(folder: Path) -> None:
@@ -138,23 +142,23 @@ def test_verify_checks_plans_and_rebuilds_a_lost_journal(folder: Path) -> None:
     plan.write_text(whole.replace("keeping", "kepping"))
     found = run_command("verify", "--home", home)
     assert found.returncode == 1
-    assert "the plan is not the one that the journal was begun with" in found.stdout
+    assert "the plan is not the one that the journal was started with" in found.stdout
     plan.write_text(whole)
     page = bytearray(journal.read_bytes())
     page[4096 : 4096 + 64] = bytes(64)
     for damaged in (bytes(page), b"garbage" * 100):
         journal.write_bytes(damaged)
         assert run_command("verify", "--home", home).returncode == 1
-        mended = run_command("verify", "--home", home, "--repair")
-        assert mended.returncode == 0, mended.stdout + mended.stderr
-        assert "written anew from the plan and the store" in mended.stdout
+        repaired = run_command("verify", "--home", home, "--repair")
+        assert repaired.returncode == 0, repaired.stdout + repaired.stderr
+        assert "rebuilt from the plan and the store" in repaired.stdout
         assert run_command("status", "--home", home).stdout.count("cached") == 3
         assert "no damage found" in run_command("verify", "--home", home).stdout
     plan.write_text("{")
-    assert "its plan cannot be read" in run_command("verify", "--home", home).stdout
+    assert "its plan is not readable" in run_command("verify", "--home", home).stdout
     verified = run_command("verify", "--home", home, "--repair")
     assert verified.returncode == 1
-    assert "left alone" in verified.stdout
+    assert "not repaired" in verified.stdout
 
 
 def test_verify_checks_unfinished_work(folder: Path) -> None:
@@ -177,29 +181,24 @@ def test_verify_checks_unfinished_work(folder: Path) -> None:
     for what in (
         "checkpoint-6 does not match its manifest",
         "its receipt does not",
-        "the link model leads nowhere",
+        "the link model is dangling",
     ):
         assert what in found
     assert run_command("verify", "--home", folder / "home", "--repair").returncode == 0
     assert "1 checkpoint:" in run_command("verify", "--home", folder / "home").stdout
-    assert torn.exists(), "it claimed nothing"
+    assert torn.exists(), "it has no manifest"
 
 
 def test_verify_names_what_a_product_was_not_made_with(folder: Path) -> None:
     home = folder / "home"
     files = product_path(home, "count")
-    (files / "more").write_text("not of its making")
-    assert (
-        "more is not among the files that its manifest names" in run_command("verify", "--home", home).stdout
-    )
+    (files / "more").write_text("not part of the product")
+    assert "the file more is not in its manifest" in run_command("verify", "--home", home).stdout
     (files / "more").unlink()
     (files / "model").symlink_to(files / "nowhere")
-    assert "the link files/model leads nowhere" in run_command("verify", "--home", home).stdout
+    assert "the link files/model is dangling" in run_command("verify", "--home", home).stdout
     assert run_command("verify", "--home", home, "--repair").returncode == 0
-    assert (
-        "1 products that runs made or found are not in the store"
-        in run_command("verify", "--home", home).stdout
-    )
+    assert "1 products of runs are missing from the store" in run_command("verify", "--home", home).stdout
 
 
 def test_runs_are_listed_with_their_results(folder: Path) -> None:
@@ -218,7 +217,7 @@ def test_runs_are_listed_with_their_results(folder: Path) -> None:
 
 @pytest.fixture
 def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An environment in which duckdb says that it has another version."""
+    """An environment in which duckdb reports another version."""
     about = tmp_path / "newer" / "duckdb-99.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: duckdb\nVersion: 99.0\n")
@@ -250,7 +249,7 @@ def test_an_older_product_is_adopted_on_the_record(folder: Path, newer: str) -> 
     assert manifest["adopted"]["differs"] == ["environment"]
     assert manifest["adopted"]["because"] == "nothing that we use changed"
 
-    # On the record of the adoption itself, and of every run that takes it.
+    # In the record of the adoption, and of every run that uses the product.
     assert "adopted from" in run_command("status", "--home", home).stdout
     status, output = adopt(folder, "datasets.sums", "count")
     assert status == 0, output
@@ -267,11 +266,11 @@ def test_what_differs_otherwise_is_not_adopted(folder: Path, newer: str) -> None
     recipe.write_text(recipe.read_text().replace("count: 20", "count: 21"))
     status, output = adopt(folder, "datasets.sums")
     assert status == 1
-    assert "more than the environment differs" in output
+    assert "not only the environment differs" in output
     assert "source.params" in output
     status, output = adopt(folder, "count")
     assert status == 1
-    assert "its input `datasets.sums` is another one" in output
+    assert "its input `datasets.sums` changed" in output
     assert "recipe adopt" not in run_command("plan", folder, "--home", folder / "home").stdout
     status, output = adopt(folder, "datasets.sumz")
     assert status == 2

@@ -1,4 +1,4 @@
-"""Keys: values that differ give keys that differ, whatever they look like."""
+"""Cache keys: different values have different keys, even if they look alike."""
 
 from hashlib import sha256
 from typing import Any
@@ -19,7 +19,7 @@ trees = st.recursive(
 
 
 def typed(value: Any) -> Any:
-    """A value of which Python's own equality tells all that a key tells."""
+    """A value for which Python's equality makes the same distinctions as keys."""
     if isinstance(value, dict):
         return ("map", frozenset((key, typed(item)) for key, item in value.items()))
     if isinstance(value, list):
@@ -71,5 +71,5 @@ def test_which_part_has_a_value_tells() -> None:
 
 
 def test_what_cannot_be_told_apart_is_refused() -> None:
-    with pytest.raises(TypeError, match="a key cannot hold a set"):
+    with pytest.raises(TypeError, match="a key cannot contain a set"):
         digest({1, 2})

@@ -1,4 +1,4 @@
-"""The form of recipe.lock: canonical, and friendly to merges."""
+"""The format of recipe.lock: it is canonical and easy to merge."""
 
 import subprocess
 from contextlib import suppress
@@ -46,27 +46,27 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line", "message"),
     [
-        ("", 1, "its first line is another"),
-        ('["stack", "torch", "2"]\n', 1, "its first line is another"),
+        ("", 1, "its first line has no"),
+        ('["stack", "torch", "2"]\n', 1, "its first line has no"),
         ("# recipe.lock 2, from another time\n", 1, "another release"),
-        ("<<<<<<< ours\n", 1, "a merge left a conflict"),
-        (f'{HEADER}\n["a", "b", "c"]\n<<<<<<< ours\n', 3, "a merge left a conflict"),
-        (f'{HEADER}\n["a", "b"]\n', 2, "no entry"),
-        (f'{HEADER}\n["a", "b", 1]\n', 2, "no entry"),
-        (f'{HEADER}\n["a", "b", "c"]\n["a", "b", "d"]\n', 3, "two lines give different values for the a `b`"),
-        (f"{HEADER}\n{'[' * 100_000}\n", 2, "no entry"),
+        ("<<<<<<< ours\n", 1, "merge conflict marker"),
+        (f'{HEADER}\n["a", "b", "c"]\n<<<<<<< ours\n', 3, "merge conflict marker"),
+        (f'{HEADER}\n["a", "b"]\n', 2, "not an entry"),
+        (f'{HEADER}\n["a", "b", 1]\n', 2, "not an entry"),
+        (f'{HEADER}\n["a", "b", "c"]\n["a", "b", "d"]\n', 3, "two lines have different values for the a `b`"),
+        (f"{HEADER}\n{'[' * 100_000}\n", 2, "not an entry"),
     ],
 )
-def test_what_is_no_lock_is_refused_with_its_line(text: str, line: int, said: str) -> None:
-    with pytest.raises(LockfileError, match=said) as found:
+def test_what_is_no_lock_is_refused_with_its_line(text: str, line: int, message: str) -> None:
+    with pytest.raises(LockfileError, match=message) as found:
         parse_lock(text)
     assert found.value.line == line
 
 
 def test_git_merges_what_two_branches_add(tmp_path: Path) -> None:
-    """Both add an entry at the same place; one changes a third. Nothing is left to mend by hand."""
+    """Both add an entry at the same place, and one changes a third. The merge has no conflicts."""
     first = {("stack", "torch"): "2.13", ("stack", "trl"): "1.16"}
     ours = first | {("model", "org/a@main"): "1" * 40}
     theirs = first | {("model", "org/b@main"): "2" * 40, ("stack", "trl"): "1.17"}

@@ -1,4 +1,4 @@
-"""Records behave as frozen dataclasses do."""
+"""Records behave like frozen dataclasses."""
 
 import copy
 import pickle
@@ -78,9 +78,9 @@ def test_records_can_be_copied_and_sent(again: Callable[[Any], Any]) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (Point, "Point needs x"),
-        (lambda: Point(1, 2, 3), "by name"),
-        (lambda: Named("a"), "by name"),
+        (Point, "Point is missing x"),
+        (lambda: Point(1, 2, 3), "keyword arguments only"),
+        (lambda: Named("a"), "keyword arguments only"),
         (lambda: Named(name="a", nmae="b"), "no field nmae"),
         (lambda: replace(Point(1), z=1), "no field z"),
     ],

@@ -1,4 +1,4 @@
-"""Values are held to their declarations as pydantic, strict, would hold them: it is the oracle here."""
+"""Validation of values against declarations. Strict pydantic is the oracle."""
 
 import math
 import random
@@ -24,14 +24,14 @@ from posttrain.spec.validation import DeclarationError, parse_declaration
 
 
 class Inner(Declaration):
-    """Something inside."""
+    """A nested declaration."""
 
     size: int = field(ge=1, le=9, description="How large.")
     word: Literal["one", "two"] = field(default="one", description="A word.")
 
 
 class Outer(Declaration, bare="names"):
-    """Something with all kinds of fields."""
+    """A declaration with all kinds of fields."""
 
     names: list[str] = field(default=[], single=True, min_length=1, description="Names.")
     from_: str | None = field(default=None, key="from", pattern=r"^[a-z]+$", description="Where from.")
@@ -46,7 +46,7 @@ class Outer(Declaration, bare="names"):
 
 
 def problems(value: Any) -> dict[str, str]:
-    """What is wrong, by its place."""
+    """The errors, by path."""
     try:
         parse_declaration(Outer, value)
     except DeclarationError as error:
@@ -139,7 +139,7 @@ ALL = list(dict.fromkeys(declared()))
 
 
 def as_pydantic(kind: Any) -> Any:
-    """The type as pydantic takes it, with declarations as models of its own."""
+    """The equivalent pydantic type, with declarations as pydantic models."""
     if isinstance(kind, type) and issubclass(kind, Declaration):
         return model_of(kind)
     if get_origin(kind) is Annotated:
@@ -166,8 +166,8 @@ def model_of(declaration: type[Declaration]) -> type[pydantic.BaseModel]:
         fields: dict[str, Any] = {}
         for one in fields_of(declaration).values():
             default = ... if one.required else None
-            told = pydantic.Field(default, alias=one.key, **pydantic_bounds(one.limits))
-            fields[one.name.rstrip("_") + "_f"] = (as_pydantic(one.annotation), told)
+            declared = pydantic.Field(default, alias=one.key, **pydantic_bounds(one.limits))
+            fields[one.name.rstrip("_") + "_f"] = (as_pydantic(one.annotation), declared)
         config = pydantic.ConfigDict(extra="forbid", strict=True, protected_namespaces=())
         MODELS[declaration] = pydantic.create_model(declaration.__name__, __config__=config, **fields)
     return MODELS[declaration]
@@ -196,7 +196,7 @@ ODD = (
 
 
 def sample_value(kind: Any, chance: random.Random) -> Any:
-    """A value of the type, or nearly so."""
+    """A strategy for values of the type, and for similar invalid values."""
     if chance.random() < 0.04:
         return chance.choice(ODD)
     origin, inner = get_origin(kind), get_args(kind)
@@ -245,7 +245,7 @@ def test_pydantic_takes_and_refuses_the_same(declaration: type[Declaration]) -> 
 
 
 def refused_at(declaration: type[Declaration], value: Any) -> set[str]:
-    """The keys at the top under which something is wrong; empty for the whole."""
+    """The top-level keys with errors; empty for an error of the whole value."""
     try:
         parse_declaration(declaration, value)
     except DeclarationError as error:
@@ -267,7 +267,7 @@ def refused_by_pydantic(declaration: type[Declaration], value: Any) -> set[str]:
 
 
 def checked(declaration: type[Declaration]) -> set[str]:
-    """Where checks of ours may refuse what the types allow: the field's, or that of a declaration in it."""
+    """Fields whose own checks, or those of a nested declaration, can reject values that the types allow."""
     fields = fields_of(declaration).values()
     return {
         "",

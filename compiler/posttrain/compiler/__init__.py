@@ -1,1 +1,1 @@
-"""Text, a catalog and a target in; a plan or diagnostics out. Nothing here has effects."""
+"""Compiles the text of a recipe, a catalog and a target to a plan or diagnostics, without side effects."""

@@ -1,4 +1,4 @@
-"""All diagnostic codes, from the files that define them."""
+"""The registry of diagnostic codes, collected from the modules that define them."""
 
 from posttrain.compiler import model_checks, user_files
 from posttrain.compiler.benchmarks import benchmark_codes as benchmarks
@@ -81,7 +81,7 @@ _CODE_MODULES = (
 
 
 def all_codes() -> list[Code]:
-    """Every code, by its number."""
-    found = [code for module in _CODE_MODULES for code in module.CODES]
-    assert len({code.id for code in found}) == len(found), "two diagnostics share a code"
-    return sorted(found, key=lambda code: code.id)
+    """Every code, sorted by its number."""
+    codes = [code for module in _CODE_MODULES for code in module.CODES]
+    assert len({code.id for code in codes}) == len(codes), "two diagnostics share a code"
+    return sorted(codes, key=lambda code: code.id)

@@ -1,4 +1,4 @@
-"""Endpoints as a step's parameters have them."""
+"""Endpoints in the parameters of a step."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from posttrain.spec.declarations import Endpoint
 
 
 def endpoint_identity(endpoint: Endpoint) -> dict[str, Any]:
-    """What an endpoint's completions depend on."""
-    found: dict[str, Any] = {
+    """The properties of an endpoint that its completions depend on."""
+    identity: dict[str, Any] = {
         "provider": endpoint.provider,
         "model": endpoint.model,
         "base_url": endpoint.base_url,
     }
-    return {**found, "extra_body": endpoint.extra_body} if endpoint.extra_body else found
+    return {**identity, "extra_body": endpoint.extra_body} if endpoint.extra_body else identity

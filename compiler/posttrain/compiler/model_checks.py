@@ -1,4 +1,4 @@
-"""Declared models: one origin each, and the files beside the recipe that they need."""
+"""Checks of declared models: their origin, architecture, tokenizer and user files."""
 
 from collections.abc import Mapping
 
@@ -17,9 +17,10 @@ from posttrain.spec.plan import UserFile
 
 NO_ORIGIN = Code(
     "PT0801",
-    "a model with no origin, or with two",
+    "missing or ambiguous model origin",
     "error",
-    "A model either starts from random weights (`init`) or is taken from a hub or a folder (`from`).",
+    "A model either starts from random weights (`init`) or is loaded from the hub or a folder (`from`)."
+    " Set exactly one of the two keys.",
     wrong=minimal_recipe(
         ("    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n", "")
     ),
@@ -27,34 +28,35 @@ NO_ORIGIN = Code(
 )
 NO_TOKENIZER = Code(
     "PT0802",
-    "a model from random weights without a tokenizer",
+    "missing tokenizer",
     "error",
-    "A model that starts from random weights brings no tokenizer: build one with `tokenizer: {init:"
-    " characters}`, or name where it comes from.",
+    "A model with random weights has no tokenizer of its own. Build one with `tokenizer: {init:"
+    " characters}`, or load one with `tokenizer: {from: ORG/NAME}`.",
     wrong=minimal_recipe(("    tokenizer: {init: characters}\n", "")),
     right=MINIMAL_RECIPE,
 )
 BAD_SHAPE = Code(
     "PT0803",
-    "a model shape that cannot be",
+    "invalid model dimensions",
     "error",
-    "The width must divide by the number of heads, and the heads by the number of key/value heads.",
+    "`hidden_size` must be a multiple of `num_attention_heads`, and `num_attention_heads` a multiple of"
+    " `num_key_value_heads`.",
     wrong=minimal_recipe(("heads: 4}", "heads: 5}")),
     right=MINIMAL_RECIPE,
 )
 UNKNOWN_FAMILY = Code(
     "PT0804",
-    "an unknown architecture",
+    "unknown architecture",
     "error",
-    "`model_type` names the architecture of a model from random weights, by transformers' name for it.",
+    "`model_type` names the architecture of a model with random weights, as transformers does.",
     wrong=minimal_recipe(("model_type: qwen2", "model_type: qwen22")),
     right=MINIMAL_RECIPE,
 )
 TWO_TEMPLATES = Code(
     "PT0805",
-    "two chat templates for one model",
+    "conflicting chat templates",
     "error",
-    "`chat_template` is a template of your own; `tags` has one made. A model has one of them.",
+    "`chat_template` names a template file, and `tags` generates a template. A model takes one of them.",
     wrong=minimal_recipe(
         (
             "tokenizer: {init: characters}",
@@ -67,15 +69,15 @@ TWO_TEMPLATES = Code(
     files=(("chat.jinja", "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"),),
 )
 CODES = (NO_ORIGIN, NO_TOKENIZER, BAD_SHAPE, UNKNOWN_FAMILY, TWO_TEMPLATES, *model_folders.CODES)
-# The tokens that a tokenizer of characters has beside its alphabet and words.
+# The special tokens of a character tokenizer, in addition to its alphabet and added tokens.
 _SPECIAL_TOKENS = 3
 ModelFiles = Mapping[str, UserFile]
 
 
 def model_shapes(resolved: ResolvedRecipe, request: CompileRequest) -> dict[str, Shape]:
-    """The shapes of the models that are known before anything runs."""
-    found = {name: _model_shape(model, request) for name, model in resolved.recipe.models.items()}
-    return {name: shape for name, shape in found.items() if shape is not None}
+    """The model shapes that are known before the run."""
+    shapes = {name: _model_shape(model, request) for name, model in resolved.recipe.models.items()}
+    return {name: shape for name, shape in shapes.items() if shape is not None}
 
 
 def _model_shape(model: Model, request: CompileRequest) -> Shape | None:
@@ -112,7 +114,7 @@ def check_models(
             message = f"the model `{name}` needs exactly one of `init` and `from`"
             diagnostics.add(NO_ORIGIN, path, message, key=True)
         elif model.init is not None and model.tokenizer is None:
-            message = f"the model `{name}` starts from random weights and has no tokenizer"
+            message = f"the model `{name}` has random weights and no tokenizer"
             diagnostics.add(NO_TOKENIZER, path, message, key=True, help="add `tokenizer: {init: characters}`")
         if model.init is not None:
             _check_shape(name, resolved, diagnostics)
@@ -122,7 +124,7 @@ def check_models(
             if template is not None:
                 files["chat_template"] = template[0]
         if model.chat_template is not None and model.tags is not None:
-            message = f"the model `{name}` has a chat template of its own, and tags to make another from"
+            message = f"the model `{name}` has both `chat_template` and `tags`"
             diagnostics.add(TWO_TEMPLATES, (*path, "tags"), message, key=True, help="remove one of them")
         if model.from_ is not None and model_folders.is_folder(model.from_):
             files |= model_folders.model_folder_files(model.from_, (*path, "from"), request, diagnostics)
@@ -134,11 +136,11 @@ def check_models(
 
 def _check_shape(name: str, resolved: ResolvedRecipe, diagnostics: Diagnostics) -> None:
     shape = resolved.recipe.models[name].init
-    assert shape is not None, "only models with a shape are checked for one"
+    assert shape is not None, "the model has `init`"
     path = ("models", name, "init")
     if shape.model_type not in init_model_types():
         help, meant = hint(shape.model_type, init_model_types(), what="architectures")
-        message = f"there is no architecture `{shape.model_type}`"
+        message = f"unknown architecture `{shape.model_type}`"
         diagnostics.add(UNKNOWN_FAMILY, (*path, "model_type"), message, help=help, replace=meant)
     if shape.hidden_size % shape.num_attention_heads:
         message = (

@@ -1,4 +1,4 @@
-"""Models in folders beside the recipe: which of their files are the model, each held to its digest."""
+"""Models in local folders: selects the files of a model and computes their digests."""
 
 import json
 import posixpath
@@ -17,11 +17,11 @@ _EXAMPLE_INIT = (
 )
 NO_WEIGHTS = Code(
     "PT0806",
-    "a folder that holds no model",
+    "incomplete model folder",
     "error",
-    "A model's folder beside the recipe holds `config.json` and its weights as safetensors: in"
-    " `model.safetensors`, or in the files that `model.safetensors.index.json` names. Other formats of"
-    " weights can run code when they are loaded, and are not taken.",
+    "A local model folder contains `config.json` and the weights as safetensors: in `model.safetensors`,"
+    " or in the files that `model.safetensors.index.json` lists. Other weight formats can execute code when"
+    " they are loaded, so they are not accepted.",
     wrong=minimal_recipe((_EXAMPLE_INIT, "    from: ./mine\n")),
     right=minimal_recipe((_EXAMPLE_INIT, "    from: ./whole\n")),
     files=(
@@ -32,16 +32,16 @@ NO_WEIGHTS = Code(
 )
 AMBIGUOUS_HUB_NAME = Code(
     "PT0815",
-    "a hub name that is a folder here too",
+    "ambiguous hub name",
     "warning",
-    "`from: models/mine` is the repository `mine` of `models` on the hub. A folder beside the recipe begins"
-    " with `./`, so that the same words never mean another thing on another machine.",
+    "`from: models/mine` is the repository `mine` of `models` on the hub, even if a local folder has the same"
+    " path. The path of a local folder starts with `./`, so that a recipe means the same on every machine.",
     wrong=minimal_recipe((_EXAMPLE_INIT, "    from: models/mine\n")),
     right=minimal_recipe((_EXAMPLE_INIT, "    from: ./models/mine\n")),
     files=(("models/mine/config.json", "{}"), ("models/mine/model.safetensors", "(weights)")),
 )
 CODES = (NO_WEIGHTS, AMBIGUOUS_HUB_NAME)
-# The part of a step's roles for files under which they stand.
+# The prefix of the roles of these files in a step.
 ROLE_PREFIX = "model/"
 _INDEX_FILE, _SINGLE_FILE = "model.safetensors.index.json", "model.safetensors"
 _OPTIONAL_FILES = (
@@ -58,43 +58,42 @@ _OPTIONAL_FILES = (
 
 
 def is_folder(origin: str) -> bool:
-    """Whether a model's origin is a folder beside the recipe, and no name on the hub."""
+    """Whether a model's origin is a local folder and not a hub name."""
     return origin.startswith((".", "/"))
 
 
 def check_hub_name(origin: str, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics) -> None:
-    """Whether a folder of this name stands beside the recipe, and may have been meant."""
+    """Warn if a hub name is also the path of a local model folder."""
     if request.read(posixpath.join(origin, "config.json")) is not None:
-        message = f"`{origin}` is a name on the hub, and beside the recipe stands a folder of that name"
-        diagnostics.add(
-            AMBIGUOUS_HUB_NAME, path, message, help=f"the folder is ./{origin}", replace=f"./{origin}"
-        )
+        message = f"`{origin}` is a name on the hub, but a local folder has the same path"
+        help = f"write ./{origin} for the local folder"
+        diagnostics.add(AMBIGUOUS_HUB_NAME, path, message, help=help, replace=f"./{origin}")
 
 
 def model_folder_files(
     origin: str, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics
 ) -> dict[str, UserFile]:
-    """The files of the model, by role; what is missing is reported."""
-    found: dict[str, UserFile] = {}
+    """The files of the model, by role; missing files are reported."""
+    files: dict[str, UserFile] = {}
     config = user_file(posixpath.join(origin, "config.json"), path, request.read, diagnostics)
     if config is None:
         return {}
-    found[f"{ROLE_PREFIX}config.json"] = config[0]
+    files[f"{ROLE_PREFIX}config.json"] = config[0]
     weights = _weight_files(origin, request)
     for name in (*(weights or ()), *_OPTIONAL_FILES):
         where = posixpath.normpath(posixpath.join(origin, name))
         digest = request.file_digest(where)
         if digest is not None:
-            found[f"{ROLE_PREFIX}{name}"] = UserFile(path=where, sha256=digest)
-    missing = [name for name in weights or (_SINGLE_FILE,) if f"{ROLE_PREFIX}{name}" not in found]
+            files[f"{ROLE_PREFIX}{name}"] = UserFile(path=where, sha256=digest)
+    missing = [name for name in weights or (_SINGLE_FILE,) if f"{ROLE_PREFIX}{name}" not in files]
     if missing:
-        message = f"`{origin}` holds no `{missing[0]}`"
-        diagnostics.add(NO_WEIGHTS, path, message, help="save the model with safetensors' format")
-    return found
+        message = f"the folder `{origin}` has no file `{missing[0]}`"
+        diagnostics.add(NO_WEIGHTS, path, message, help="save the model in the safetensors format")
+    return files
 
 
 def folder_model_shape(origin: str, request: CompileRequest) -> Shape | None:
-    """The shape of the model, by its configuration."""
+    """The shape of the model, from its `config.json`."""
     from posttrain.compiler.facts.shape_from_config import shape_from_config
 
     config = request.read(posixpath.normpath(posixpath.join(origin, "config.json")))
@@ -102,7 +101,7 @@ def folder_model_shape(origin: str, request: CompileRequest) -> Shape | None:
 
 
 def _weight_files(origin: str, request: CompileRequest) -> list[str] | None:
-    """The files of the weights: those of the index where there is one."""
+    """The weight files: those of the index if there is one; None if the index is invalid."""
     index = request.read(posixpath.normpath(posixpath.join(origin, _INDEX_FILE)))
     if index is None:
         return [_SINGLE_FILE]

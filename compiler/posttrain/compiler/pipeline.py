@@ -1,9 +1,9 @@
-"""The whole compiler, on one screen: text in; a plan, or diagnostics, out.
+"""The compiler pipeline: turns the text of a recipe into a plan or diagnostics.
 
-    text -> tree -> expanded tree -> for each leg: filled -> shaped -> named -> checked -> placed -> plan
+    parse -> expand -> for each leg of the matrix: interpolate -> type -> resolve -> check -> place -> lower
 
-A pass is a function in a file of its own. Each goes on as far as it can, so that one run reports
-every mistake; later passes stay silent about what an earlier one has refused.
+Every pass is a function in its own module. A pass continues after errors, so that one run reports all of
+them. Later passes do not report what an earlier pass has rejected.
 """
 
 from collections.abc import Mapping
@@ -33,11 +33,11 @@ from posttrain.spec.train_stage import Train
 
 @record(kw_only=True)
 class CompileResult:
-    """A plan when there is no error; all that was found, in file order, in any case."""
+    """The plan, if there is no error, and all diagnostics in file order."""
 
     plan: Plan | None
     diagnostics: tuple[Diagnostic, ...]
-    # What the recipe names on the hub, for `recipe lock`.
+    # The models and datasets on the hub that the recipe names, for `recipe lock`.
     hub_references: frozenset[EntryId] = frozenset()
 
 
@@ -55,7 +55,7 @@ def compile_recipe(request: CompileRequest) -> CompileResult:
 
 
 def _load_pins(request: CompileRequest, diagnostics: Diagnostics) -> Pins:
-    """The revisions that the lock holds, where the compilation goes by one."""
+    """The revisions of the lockfile, if the compilation uses one."""
     if request.lock is None:
         return Pins()
     from posttrain.compiler.lockfile.lock_enforcement import load_pins
@@ -64,7 +64,7 @@ def _load_pins(request: CompileRequest, diagnostics: Diagnostics) -> Pins:
 
 
 def _enforce_lock(plan: Plan | None, pins: Pins, diagnostics: Diagnostics) -> Plan | None:
-    """The plan, if the lock speaks of all that it needs."""
+    """The plan, if the lockfile has every entry that it needs."""
     from posttrain.compiler.lockfile.lock_enforcement import enforce_lock
 
     enforce_lock(plan, pins, diagnostics)
@@ -103,7 +103,7 @@ def _compile_leg(
     pins: Pins,
     diagnostics: Diagnostics,
 ) -> Plan | None:
-    """The plan of one combination of the matrix, or of the recipe as it stands."""
+    """The plan of one combination of the matrix, or of a recipe without a matrix."""
     filled = apply_pins(interpolate(drop_keys(whole, "matrix"), leg, used, diagnostics), pins)
     diagnostics.set_root(filled)
     recipe = build_typed_recipe(filled, diagnostics)
@@ -114,8 +114,7 @@ def _compile_leg(
 
 
 def _place_stages(checked: CheckedRecipe, diagnostics: Diagnostics) -> Mapping[str, StagePlacement]:
-    """The stages on their target. A recipe that says nothing of one is not weighed: what that takes
-    to import is left alone."""
+    """Place the stages on the target. Recipes without `hardware` and `placement` skip the imports for it."""
     recipe = checked.resolved.recipe
     if "hardware" not in recipe.root.entries and not any(
         isinstance(stage, Train) and stage.placement != "auto" for stage in recipe.stages.values()

@@ -1,8 +1,8 @@
-"""Seeds: each step draws from the recipe's seed and its own name, so that adding one changes no other."""
+"""Seeds of steps: derived from the recipe's seed and the step's name, so that new steps change no others."""
 
 from posttrain.spec.keys import digest
 
 
 def seed_for(seed: int, name: str) -> int:
-    """A 31-bit seed; every library that we drive takes one."""
+    """A 31-bit seed, which all libraries accept."""
     return int(digest([seed, name])[:8], 16) & 0x7FFFFFFF

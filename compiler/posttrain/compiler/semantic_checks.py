@@ -1,4 +1,4 @@
-"""The checks over a recipe whose names are resolved: data, rewards, then each stage by its verb."""
+"""Semantic checks of a resolved recipe: data, rewards, then every stage by its verb."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @record(kw_only=True)
 class CheckedRecipe:
-    """A recipe with everything derived that its plan is made of."""
+    """A checked recipe, with all derived information that lowering needs."""
 
     resolved: ResolvedRecipe
     models: Mapping[str, ModelFiles]
@@ -57,9 +57,9 @@ class CheckedRecipe:
     generations: Mapping[str, CheckedGeneration] = field(default_factory=dict[str, CheckedGeneration])
     gates: Mapping[str, CheckedGate] = field(default_factory=dict[str, CheckedGate])
     environments: Mapping[str, CheckedEnvironment] = field(default_factory=dict[str, CheckedEnvironment])
-    # What the weights of models and stages go back to, by node.
+    # The origin of the weights of models and stages, by node.
     lineages: Mapping[str, Lineage] = field(default_factory=dict[str, Lineage])
-    # The shapes of the declared models, where they are known before anything runs.
+    # The shapes of the declared models that are known before the run.
     shapes: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
     # The user files of script stages, by role.
     files: Mapping[str, Mapping[str, UserFile]] = field(default_factory=dict[str, Mapping[str, UserFile]])
@@ -103,7 +103,7 @@ def _check_stages(
     request: CompileRequest,
     diagnostics: Diagnostics,
 ) -> dict[str, Any]:
-    """Each stage by its verb. Those that are mistaken are left out."""
+    """Check every stage by its verb. The result omits invalid stages."""
     trainings: dict[str, CheckedTraining | None] = {}
     evals: dict[str, CheckedEval | None] = {}
     generations: dict[str, CheckedGeneration | None] = {}
@@ -130,7 +130,7 @@ def _check_stages(
 def _check_benchmarks(
     resolved: ResolvedRecipe, request: CompileRequest, diagnostics: Diagnostics
 ) -> "dict[str, CheckedBenchmark]":
-    """The benchmarks; a recipe without one pays for none of this."""
+    """Check the benchmarks. Recipes without benchmarks skip the imports for it."""
     stages = {name: one for name, one in resolved.recipe.stages.items() if isinstance(one, Benchmark)}
     if not stages:
         return {}
@@ -145,7 +145,7 @@ def _drop_none(found: Mapping[str, T | None]) -> dict[str, T]:
 
 
 def _check_across_stages(found: CheckedRecipe, request: CompileRequest, diagnostics: Diagnostics) -> None:
-    """What takes more than one stage or declaration to see."""
+    """Checks that involve several stages or declarations."""
     resolved = found.resolved
     trained = trained_models(resolved, found.trainings, found.lineages, found.shapes)
     check_training_stages(resolved, found.trainings, trained, request.catalog, diagnostics)
@@ -196,7 +196,7 @@ def _check_environments(
     request: CompileRequest,
     diagnostics: Diagnostics,
 ) -> Mapping[str, CheckedEnvironment]:
-    """The environments; a recipe in which nobody acts pays for none of this."""
+    """Check the environments. Recipes without environments skip the imports for it."""
     stages = [stage for stage in resolved.recipe.stages.values() if isinstance(stage, Train | Evaluate)]
     asked = any(stage.environment is not None for stage in stages)
     uses_environment = any(op.name == "environment" for graph in graphs.values() for op in graph.ops)

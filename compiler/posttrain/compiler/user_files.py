@@ -1,4 +1,4 @@
-"""User files beside the recipe: found, read and held to their digests."""
+"""Reads user files in the recipe's folder and computes their digests."""
 
 import posixpath
 
@@ -12,9 +12,9 @@ from posttrain.spec.plan import UserFile
 
 FILE_NOT_FOUND = Code(
     "PT0409",
-    "a file that is not there",
+    "file not found",
     "error",
-    "Paths in a recipe are relative to the recipe's folder and stay within it.",
+    "Paths in a recipe are relative to the recipe's folder and must not leave it.",
     wrong=minimal_recipe(
         (
             "tokenizer: {init: characters}",
@@ -32,20 +32,20 @@ FILE_NOT_FOUND = Code(
 CODES = (FILE_NOT_FOUND,)
 
 
-# More of a file of rows is not looked at; what it takes to hold it is then not taken either.
+# Schema inference reads at most this much of a data file, which bounds its memory use.
 MAX_SAMPLED_BYTES = 16 * 1024 * 1024
 
 
 def large_user_file(
     name: str, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics, whole: bool
 ) -> tuple[UserFile, bytes] | None:
-    """As `user_file`, of a file that may be larger than memory: unless `whole`, with its beginning alone."""
+    """Like `user_file`, for files larger than memory: unless `whole`, it returns only the first bytes."""
     where = posixpath.normpath(name)
-    begun = None if whole or _is_outside_folder(where) else request.file_prefix(where, MAX_SAMPLED_BYTES)
-    if begun is None or len(begun) < MAX_SAMPLED_BYTES:
+    prefix = None if whole or _is_outside_folder(where) else request.file_prefix(where, MAX_SAMPLED_BYTES)
+    if prefix is None or len(prefix) < MAX_SAMPLED_BYTES:
         return user_file(name, path, request.read, diagnostics)
     digest = request.file_digest(where)
-    return None if digest is None else (UserFile(path=where, sha256=digest), begun)
+    return None if digest is None else (UserFile(path=where, sha256=digest), prefix)
 
 
 def _is_outside_folder(where: str) -> bool:
@@ -55,15 +55,15 @@ def _is_outside_folder(where: str) -> bool:
 def user_file(
     name: str, path: KeyPath, read: ReadFile, diagnostics: Diagnostics
 ) -> tuple[UserFile, bytes] | None:
-    """The file's normalised path and digest with its content, or None when that was reported."""
+    """The file's normalized path, digest and content; None after a reported error."""
     where = posixpath.normpath(name)
     if _is_outside_folder(where):
-        message = f"`{name}` leaves the recipe's folder"
-        diagnostics.add(FILE_NOT_FOUND, path, message, help="copy the file beside the recipe")
+        message = f"`{name}` is outside the recipe's folder"
+        diagnostics.add(FILE_NOT_FOUND, path, message, help="copy the file into the recipe's folder")
         return None
     data = read(where)
     if data is None:
-        message = f"there is no file `{shorten_path(where)}` beside the recipe"
+        message = f"there is no file `{shorten_path(where)}` in the recipe's folder"
         help = _template_help(name) if path[-1:] == ("chat_template",) else ""
         diagnostics.add(FILE_NOT_FOUND, path, message, help=help or missing_file_help(name))
         return None
@@ -75,20 +75,26 @@ def shorten_path(path: str) -> str:
 
 
 def _template_help(name: str) -> str:
-    """What to write for a template that is given by another tool's name, or written out."""
+    """The help for an inline template, or for a template name of another tool."""
     if "{%" in name or "{{" in name:
-        return "put the template into a file beside the recipe, such as chat.jinja, and name that"
+        return "save the template in a file in the recipe's folder, such as chat.jinja, and name the file"
     if "." not in name:
-        return "a template is a Jinja file; leave the key out to take the model's own, or let `tags` make one"
+        return (
+            "`chat_template` names a Jinja file; remove the key to use the model's template, or set `tags`"
+            " to generate one"
+        )
     return ""
 
 
 def missing_file_help(name: str) -> str:
-    """What kind of path names no file beside a recipe, and what to write instead."""
+    """The help for a missing file, depending on the kind of path."""
     if "://" in name:
-        return "files are read from the recipe's folder: fetch it beforehand, or name a data set with `hub`"
+        return (
+            "files are read from the recipe's folder: download the file, or use the source `hub` for a"
+            " dataset on the hub"
+        )
     if name.startswith("~"):
-        return "`~` is not expanded: copy the file beside the recipe"
+        return "`~` is not expanded: copy the file into the recipe's folder"
     if any(character in name for character in "*?["):
-        return "patterns are not expanded: name the files in a list"
-    return "it must be a plain file in the recipe's folder; links that lead out of it are not followed"
+        return "glob patterns are not expanded: list the files"
+    return "the file must be in the recipe's folder; symbolic links that leave the folder are not followed"

@@ -14,10 +14,17 @@ from posttrain.spec.plan import Plan, Step
 @click.command("adopt")
 @click.argument("stages", nargs=-1, required=True, metavar="STAGE...")
 @click.option(
-    "--recipe", "path", default=".", metavar="PATH", help="The recipe; default: recipe.yaml in the current folder."
+    "--recipe",
+    "path",
+    default=".",
+    metavar="PATH",
+    help="The recipe; default: recipe.yaml in the current folder.",
 )
 @click.option(
-    "--because", required=True, metavar="TEXT", help="Why the older product is acceptable; recorded with the product."
+    "--because",
+    required=True,
+    metavar="TEXT",
+    help="Why the older product is acceptable; recorded with the product.",
 )
 @settings_option
 @home_option

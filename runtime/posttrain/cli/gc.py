@@ -17,7 +17,10 @@ _UNITS = {"m": 60, "h": 3600, "d": 86400}
 @home_option
 @click.option("--yes", is_flag=True, help="Delete the items. Without this option, only list them.")
 @click.option(
-    "--keep-runs", type=click.IntRange(0), metavar="N", help="Also delete the records of all runs except the newest N."
+    "--keep-runs",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Also delete all runs except the newest N.",
 )
 @click.option(
     "--older-than", "age", metavar="AGE", help="Select only items older than AGE, such as 30d, 12h or 90m."

@@ -29,9 +29,7 @@ def find_run(home: Home, name: str | None) -> Path:
     if name is None:
         found = last_run(home)
         if found is None:
-            raise InvalidUsage(
-                f"no runs in {home.root}; start one with `recipe run PATH`, or set --home"
-            )
+            raise InvalidUsage(f"no runs in {home.root}; start one with `recipe run PATH`, or set --home")
         return found
     matching = [folder for folder in list_runs(home) if folder.name.startswith(name)]
     if len(matching) != 1:

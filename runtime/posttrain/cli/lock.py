@@ -13,7 +13,7 @@ from posttrain.spec.lockfile import EntryId, Lockfile
 
 @click.command("lock")
 @click.argument("path", default=".", metavar="PATH")
-@click.option("--check", is_flag=True, help="Write nothing; exit with status 1 if the lock file is out of date.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with status 1 if the lock is out of date.")
 @click.option("--upgrade", is_flag=True, help="Update locked revisions: resolve branches and tags again.")
 @click.option(
     "--format",

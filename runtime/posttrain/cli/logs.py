@@ -12,7 +12,9 @@ from posttrain.cli.home_option import find_run, home_option, resolve_home
 @click.command("logs")
 @click.argument("stage", metavar="STAGE")
 @home_option
-@click.option("--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest run.")
+@click.option(
+    "--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest."
+)
 @click.option("--follow", "-f", is_flag=True, help="Follow the log while the stage runs.")
 def command(stage: str, home: str | None, name: str | None, follow: bool) -> None:
     """Print the log of STAGE."""

@@ -9,7 +9,9 @@ from posttrain.cli.home_option import find_run, home_option, resolve_home
 @click.command("path")
 @click.argument("stage", metavar="STAGE")
 @home_option
-@click.option("--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest run.")
+@click.option(
+    "--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest."
+)
 def command(stage: str, home: str | None, name: str | None) -> None:
     """Print the folder of the product of STAGE."""
     from posttrain.compiler.diagnosis.suggest import hint

@@ -23,8 +23,15 @@ _MAX_SAMPLE = 160  # characters shown of a sample
 @click.command("probe")
 @click.argument("stage", metavar="STAGE")
 @home_option
-@click.option("--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest run.")
-@click.option("--rows", default=8, type=click.IntRange(1), help="The number of prompts, taken from the data of the stage.")
+@click.option(
+    "--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest."
+)
+@click.option(
+    "--rows",
+    default=8,
+    type=click.IntRange(1),
+    help="The number of prompts from the data of the stage.",
+)
 @click.option("--samples", default=4, type=click.IntRange(1), help="The number of completions per prompt.")
 @click.option("--temperature", type=click.FloatRange(0), help="Override the value of the stage.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Override the value of the stage.")
@@ -89,7 +96,9 @@ def _step_context(home: Home, run: Path, step: Step, scratch: Path) -> "StepCont
     for role, source in step.inputs.items():
         product = find_step_product(home, run, source.step)
         if product is None:
-            raise StepError(f"`{source.step}` has not finished, and `{step.id}` reads it", "wait until it finishes")
+            raise StepError(
+                f"`{source.step}`, an input of `{step.id}`, has not finished", "wait until it ends"
+            )
         inputs[role] = product.files
     journal = Journal(run / "journal.sqlite")
     folder = Path(str(journal.get("recipe", "."))).parent

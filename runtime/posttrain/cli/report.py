@@ -9,7 +9,9 @@ from posttrain.cli.home_option import find_run, home_option, resolve_home
 
 @click.command("report")
 @home_option
-@click.option("--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest run.")
+@click.option(
+    "--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest."
+)
 @click.option(
     "--output",
     "-o",

@@ -17,7 +17,9 @@ _MAX_METRICS = 3  # per line of a step
 
 @click.command("status")
 @home_option
-@click.option("--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest run.")
+@click.option(
+    "--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest."
+)
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="The output format."
 )

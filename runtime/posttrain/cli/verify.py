@@ -17,8 +17,8 @@ _COUNT_LABELS = {
     "products": "product",
     "files": "file",
     "runs": "run",
-    "rows of journals": "row",
-    "steps cut off": "unfinished step",
+    "journal rows": "row",
+    "unfinished steps": "unfinished step",
     "checkpoints": "checkpoint",
     "receipts": "receipt",
 }

@@ -1,4 +1,4 @@
-"""Tokens to a whole answer: lists, relations, sets, intervals, matrices, quantities."""
+"""Parses tokens to a complete answer: lists, relations, sets, intervals, matrices, quantities."""
 
 import re
 
@@ -49,13 +49,13 @@ BRACKET_NAMES = {"langle": "(", "rangle": ")", "\\{": "{", "\\}": "}"}
 
 
 def parse_listing(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
-    """Separated items, or the only item."""
+    """Parse items with separators, or a single item."""
     runs, separators = split_tokens(tokens, SEPARATORS)
     if len(runs) > MAX_ITEMS:
         raise TooLarge(f"more than {MAX_ITEMS} items")
     runs = [run for run in runs if run]
     if not runs:
-        raise ParseError("nothing stands here")
+        raise ParseError("empty expression")
     if len(runs) == 1 and not separators:
         return parse_item(runs[0], mode, depth)
     items = tuple(parse_item(run, mode, depth) for run in runs)
@@ -64,7 +64,7 @@ def parse_listing(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
 
 
 def parse_item(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
-    """A chain of relations, or one side."""
+    """Parse a chain of relations, or a single expression."""
     tokens = split_tokens(tokens, ARROWS)[0][-1]
     if [token_symbol(token) for token in tokens] == ["ldots"]:
         return Dots()
@@ -87,7 +87,7 @@ def parse_item(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
 
 
 def _merge_negations(tokens: list[Token]) -> list[Token]:
-    """`\\not=` and `\\not\\in` as one token."""
+    """Merge `\\not=` and `\\not\\in` to one token."""
     merged: list[Token] = []
     for token in tokens:
         if merged and merged[-1].text == "not" and token_symbol(token) in ("=", "in"):
@@ -98,12 +98,12 @@ def _merge_negations(tokens: list[Token]) -> list[Token]:
 
 
 def _reject_missing_left_side(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
-    """<1, 2> as a vector is split at its commas before it comes here, so only <x> can arrive."""
-    raise ParseError("a relation has no left side")
+    """Reject a relation such as `< x`. A vector <1, 2> does not get here: it is split at its commas first."""
+    raise ParseError("a relation without a left side")
 
 
 def parse_label(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
-    """The left side of a relation: an expression, a name applied to arguments, or words."""
+    """Parse the left side of a relation: an expression, a function such as f(x), or words."""
     name = tokens[0]
     if len(tokens) > 3 and name.kind == "letter" and tokens[-1].kind == ")":
         start = next((place for place, token in enumerate(tokens) if token.kind == "("), 0)
@@ -139,7 +139,7 @@ def _parse_congruence(tokens: list[Token], place: int, mode: ParseMode, depth: i
     runs, _ = split_tokens(before, ("=", "equiv"))
     sides = [parse_side(run, mode, depth) for run in runs if run]
     if len(sides) not in (1, 2):
-        raise ParseError("a congruence could not be read")
+        raise ParseError("invalid congruence")
     return Congruence(sides[0] if len(sides) == 2 else Text(""), sides[-1], parse_side(after, mode, depth))
 
 
@@ -158,7 +158,7 @@ def parse_ratio(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
 
 
 def parse_side(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
-    """Sets joined by operations, a quantity, or an expression."""
+    """Parse set operations, a quantity, or an expression."""
     runs, operators = split_tokens(tokens, OPERATIONS)
     if len(runs) == 1:
         runs, operators = _capital_union(tokens)
@@ -170,7 +170,7 @@ def parse_side(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
 
 
 def _capital_union(tokens: list[Token]) -> tuple[list[list[Token]], list[Token]]:
-    """(1,2) U (3,4): the letter between brackets is a union; so is a backslash a difference."""
+    """Split at a capital U between brackets, which is a union: (1,2) U (3,4)."""
     if not any(token.text == "U" for token in tokens):
         return [tokens], []
     places = [
@@ -186,14 +186,14 @@ def _capital_union(tokens: list[Token]) -> tuple[list[list[Token]], list[Token]]
 def parse_part(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
     def expression(core: list[Token]) -> Node:
         if not core:
-            raise ParseError("something is missing")
+            raise ParseError("missing expression")
         return parse_infix(core, mode, depth, parse_bracketed)
 
     return parse_quantity(tokens, mode, expression)
 
 
 def parse_bracketed(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
-    """What a pair of brackets holds, the brackets being the first and last of the tokens."""
+    """Parse tokens whose first and last are a pair of brackets."""
     if depth > MAX_DEPTH:
         raise TooLarge(f"nested deeper than {MAX_DEPTH}")
     opening, closing_ = token_symbol(tokens[0]), token_symbol(tokens[-1])
@@ -207,7 +207,7 @@ def parse_bracketed(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
     first, last = BRACKET_NAMES.get(opening, opening), BRACKET_NAMES.get(closing_, closing_)
     if not content:
         if opening != "\\{":
-            raise ParseError("brackets with nothing in them")
+            raise ParseError("empty brackets")
         return NamedSet("empty")
     if first == "{" and (builder := _parse_set_builder(content, mode, depth)):
         return builder

@@ -1,4 +1,4 @@
-"""The smallest parts of an expression: numbers, letters, commands and their arguments."""
+"""Parses the atoms of an expression: numbers, letters, commands and their arguments."""
 
 from fractions import Fraction
 
@@ -58,8 +58,8 @@ class AtomParser(TokenCursor):
 
     def _digits_in_brackets(self, token: Token) -> bool:
         marks = [self.peek(), self.peek(1), self.peek(2)]
-        fits = token.text.startswith("0.") and marks == ["(", "number", ")"]
-        return fits and not self.tokens[self.position].spaced
+        is_repeating = token.text.startswith("0.") and marks == ["(", "number", ")"]
+        return is_repeating and not self.tokens[self.position].spaced
 
     def _repeating_decimal(self, token: Token) -> Node:
         period = ""
@@ -90,7 +90,7 @@ class AtomParser(TokenCursor):
         return Symbol(f"{name}_{self.subscript()}")
 
     def _combinations(self) -> Node:
-        """C(5, 2) counts combinations; C(x) is C times x."""
+        """C(5, 2) is a binomial coefficient, but C(x) is C times x."""
         start = self.position
         group = self.read_bracketed()
         if isinstance(group, Group) and len(group.items) == 2:
@@ -118,7 +118,7 @@ class AtomParser(TokenCursor):
         return self._structured_command(name)
 
     def _conjugate(self) -> Node | None:
-        """Of a number with i in it; a bar over letters is part of a name."""
+        """The conjugate of a number that contains i. A bar over other letters is part of a name."""
         start = self.position
         inside = self.read_bracketed() if self.peek() == "{" else None
         if inside is not None and contains_node(inside, Constant) and not symbols(inside):
@@ -145,7 +145,7 @@ class AtomParser(TokenCursor):
                 raise UnsupportedNotation(f"\\{name}")
 
     def _frac_argument(self) -> Node:
-        """An argument of \\frac: braces, or one digit, or one token."""
+        """An argument of \\frac: a braced group, one digit, or one token."""
         if self.peek() != "number":
             return self.operand()
         text = self.tokens[self.position].text

@@ -1,4 +1,4 @@
-"""Sums, products, integrals and limits; the variables that they bind get names of their own."""
+"""Parses sums, products, integrals and limits, and gives their bound variables unique names."""
 
 import re
 from fractions import Fraction
@@ -23,7 +23,7 @@ LETTER_KINDS = frozenset(("letter", "roman"))
 
 
 def parse_binder(cursor: TokenCursor, name: str) -> Node:
-    """The node of the \\sum, \\prod, \\int or \\lim that the cursor has just taken."""
+    """Parse the rest of a \\sum, \\prod, \\int or \\lim, whose command the cursor has just taken."""
     cursor.enter_level()
     lower, upper = _limits(cursor)
     match name:
@@ -38,11 +38,11 @@ def parse_binder(cursor: TokenCursor, name: str) -> Node:
 
 
 def _limits(cursor: TokenCursor) -> tuple[list[Token], list[Token]]:
-    found: dict[str, list[Token]] = {"_": [], "^": []}
-    while cursor.peek() in found:
+    scripts: dict[str, list[Token]] = {"_": [], "^": []}
+    while cursor.peek() in scripts:
         place = cursor.take().kind
-        found[place] = _script(cursor)
-    return found["_"], found["^"]
+        scripts[place] = _script(cursor)
+    return scripts["_"], scripts["^"]
 
 
 def _script(cursor: TokenCursor) -> list[Token]:
@@ -93,7 +93,7 @@ def _side(token: Token) -> Node:
 
 
 def _integral(cursor: TokenCursor, lower: list[Token], upper: list[Token]) -> Node:
-    """Up to the d of `dx`, which may stand above a fraction bar."""
+    """Parse an integral up to `dx`, which may be in the numerator of a fraction."""
     place = _find_differential(cursor.tokens, cursor.position)
     if place is None:
         raise UnsupportedNotation("\\int")
@@ -126,7 +126,7 @@ def _brace_depth(tokens: list[Token], start: int, end: int) -> int:
 
 
 def _fraction_end(tokens: list[Token], place: int) -> int:
-    """Behind the fraction in whose numerator the place lies."""
+    """The index after the fraction whose numerator contains this index."""
     depth, ends = 1, 0
     for at in range(place, len(tokens)):
         depth += (tokens[at].kind == "{") - (tokens[at].kind == "}")
@@ -137,7 +137,7 @@ def _fraction_end(tokens: list[Token], place: int) -> int:
 
 
 def _fill_empty_braces(tokens: list[Token]) -> list[Token]:
-    """`{}` as `{1}`, and nothing as 1."""
+    """Replace `{}` by `{1}`, and an empty list by 1."""
     filled: list[Token] = []
     for token in tokens:
         if token.kind == "}" and filled and filled[-1].kind == "{":
@@ -147,7 +147,7 @@ def _fill_empty_braces(tokens: list[Token]) -> list[Token]:
 
 
 def _bind(name: str, variable: str, first: Node, second: Node, body: Node) -> Node:
-    """The variable becomes a name that no letter has: which one was written does not matter."""
+    """Rename the bound variable to a name that no letter has, so that its letter does not matter."""
     new = f"{BOUND_PREFIX}{_next_bound_index(body)}"
 
     def renamed(leaf: Node) -> Node:
@@ -167,7 +167,7 @@ def _rename_index(index: str, variable: str, new: str) -> str:
 
 
 def _next_bound_index(node: Node) -> int:
-    """How many names of bound variables are taken in a node."""
+    """The first index that no bound variable in the node uses."""
     if isinstance(node, Symbol):
         _, mark, rest = node.name.rpartition(BOUND_PREFIX)
         return int(rest) + 1 if mark and rest.isdigit() else 0

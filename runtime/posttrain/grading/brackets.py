@@ -1,4 +1,4 @@
-"""Brackets: where each one closes, and how a run of tokens splits outside all of them."""
+"""Finds closing brackets, and splits tokens at separators outside brackets."""
 
 from collections.abc import Container, Iterator
 
@@ -13,12 +13,12 @@ CLOSING = {")": "round", "]": "round", "}": "brace", "\\}": "set", "rangle": "an
 
 
 def token_symbol(token: Token) -> str:
-    """What a token is to the grammar: a command's name, or the kind of anything else."""
+    """The symbol of a token in the grammar: the name of a command, or the kind of any other token."""
     return token.text if token.kind == "command" else token.kind
 
 
 def closing_index(tokens: list[Token], at: int) -> int:
-    """The place of the bracket that closes the one at `at`."""
+    """The index of the bracket that closes the one at `at`."""
     stack: list[str] = []
     for place in range(at, len(tokens)):
         name = token_symbol(tokens[place])
@@ -26,28 +26,28 @@ def closing_index(tokens: list[Token], at: int) -> int:
             stack.append(OPENING[name])
         elif name in CLOSING:
             if not stack or stack.pop() != CLOSING[name]:
-                raise ParseError("brackets do not match")
+                raise ParseError("mismatched brackets")
             if not stack:
                 return place
-    raise ParseError("a bracket is not closed")
+    raise ParseError("unclosed bracket")
 
 
 def top_level_indices(tokens: list[Token]) -> Iterator[int]:
-    """The places that stand in no bracket, the brackets themselves left out."""
+    """The indices of the tokens outside all brackets, without the brackets themselves."""
     place = 0
     while place < len(tokens):
         name = token_symbol(tokens[place])
         if name in OPENING:
             place = closing_index(tokens, place)
         elif name in CLOSING:
-            raise ParseError("brackets do not match")
+            raise ParseError("mismatched brackets")
         else:
             yield place
         place += 1
 
 
 def split_tokens(tokens: list[Token], names: Container[str]) -> tuple[list[list[Token]], list[Token]]:
-    """The runs between the separators of these names outside brackets, and the separators."""
+    """Split at the separators with these names outside brackets. Return the runs and the separators."""
     if not any(token_symbol(token) in names for token in tokens):
         return [tokens], []
     return split_tokens_at(

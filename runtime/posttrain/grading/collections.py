@@ -1,4 +1,4 @@
-"""Lists, sets, tuples and matrices: item by item, in order or not."""
+"""Compares lists, sets, tuples and systems item by item, in order or in any order."""
 
 from posttrain.grading.context import Context, Outcome, all_of
 from posttrain.grading.expression_tree import (
@@ -21,17 +21,17 @@ DIFFERENT_LENGTH = Outcome(False, "a different number of items")
 
 
 def set_rule(left: Node, right: Node, context: Context) -> Outcome | None:
-    """Intervals, unions, inequalities, named sets."""
+    """Compares intervals, unions, inequalities and named sets."""
     if left == right or not (_describes_set(left) or _describes_set(right)):
         return None
     by_name = is_same_set_expression(left, right)
     if by_name is not None:
-        return Outcome(by_name, "the same members" if by_name else "not the same members")
-    found = compare_sets(left, right, context) or _compare_finite_sets(left, right, context)
-    if found is None and isinstance(left, Builder) and isinstance(right, Builder):
+        return Outcome(by_name, "the same members" if by_name else "different members")
+    outcome = compare_sets(left, right, context) or _compare_finite_sets(left, right, context)
+    if outcome is None and isinstance(left, Builder) and isinstance(right, Builder):
         parts = [(left.element, right.element), (left.condition, right.condition)]
         return all_of([context.compare(one, two, context) for one, two in parts])
-    return found
+    return outcome
 
 
 def _describes_set(node: Node) -> bool:
@@ -41,7 +41,7 @@ def _describes_set(node: Node) -> bool:
 
 
 def _compare_finite_sets(left: Node, right: Node, context: Context) -> Outcome | None:
-    """Operations on finite sets of anything."""
+    """Compares operations on finite sets with items of any kind."""
     one, two = _elements(left, context), _elements(right, context)
     return None if one is None or two is None else _compare_unordered(one, two, context)
 
@@ -58,8 +58,8 @@ def _elements(node: Node, context: Context) -> list[Node] | None:
                 return None
             if operator == "union":
                 return distinct((*one, *two), context)
-            keep_members = operator == "intersection"
-            return [item for item in one if _is_member(item, two, context) is keep_members]
+            is_intersection = operator == "intersection"
+            return [item for item in one if _is_member(item, two, context) is is_intersection]
         case _:
             return None
 
@@ -77,7 +77,7 @@ def distinct(items: tuple[Node, ...], context: Context) -> list[Node]:
 
 
 def system_rule(left: Node, right: Node, context: Context) -> Outcome | None:
-    """x = 1, y = 2 against another system, or against (1, 2)."""
+    """Compares a system such as x = 1, y = 2 with another system, or with (1, 2)."""
     one, two = as_system(left), as_system(right)
     if one and two:
         if {name for name, _ in one} != {name for name, _ in two}:
@@ -88,8 +88,8 @@ def system_rule(left: Node, right: Node, context: Context) -> Outcome | None:
     if not known or not isinstance(other, Group | Listing) or len(other.items) != len(known):
         return None
     sides = [value for _, value in sorted(known)], [value for _, value in known]
-    found = [_compare_ordered(values, other.items, context, swapped=not one) for values in sides]
-    return next((outcome for outcome in found if outcome.equal), found[0])
+    outcomes = [_compare_ordered(values, other.items, context, swapped=not one) for values in sides]
+    return next((outcome for outcome in outcomes if outcome.equal), outcomes[0])
 
 
 def _compare_ordered(
@@ -108,7 +108,7 @@ def collection_rule(left: Node, right: Node, context: Context) -> Outcome | None
     kinds = {_kind(left), _kind(right)}
     if "set" in kinds and "tuple" in kinds and context.options.order != "any":
         mixed = compare_sets(left, right, context) if is_interval(left) or is_interval(right) else None
-        return mixed or Outcome(False, "a set against a tuple")
+        return mixed or Outcome(False, "a set compared with a tuple")
     if is_interval(left) and is_interval(right) and not _same_brackets(left, right):
         return Outcome(False, "different brackets")
     pairs = kinds == {"bare"} and all(isinstance(item, Group) for item in one + two)
@@ -152,36 +152,36 @@ def _kind(node: Node) -> str:
 def _compare_single(
     left: Node, right: Node, one: list[Node] | None, two: list[Node] | None, context: Context
 ) -> Outcome | None:
-    """{5} against 5."""
+    """Compares a collection with a single value: {5} equals 5."""
     items = one if one is not None else two
     if items is None or isinstance(left, Text) or isinstance(right, Text):
         return None
     items = distinct(tuple(items), context)
     if len(items) != 1:
-        return Outcome(False, f"{len(items)} items against one")
+        return Outcome(False, f"{len(items)} items compared with one")
     return context.compare(items[0], right, context) if one else context.compare(left, items[0], context)
 
 
 def _compare_unordered(one: list[Node], two: list[Node], context: Context) -> Outcome:
     if len(one) != len(two):
         return DIFFERENT_LENGTH
-    left = list(two)
-    found: list[Outcome] = []
+    unmatched = list(two)
+    outcomes: list[Outcome] = []
     for item in one:
-        outcome = _take_match(item, left, context)
+        outcome = _take_match(item, unmatched, context)
         if not outcome.equal:
             return outcome
-        found.append(outcome)
-    return all_of(found) if found else Outcome(True, "both are empty")
+        outcomes.append(outcome)
+    return all_of(outcomes) if outcomes else Outcome(True, "both are empty")
 
 
-def _take_match(item: Node, left: list[Node], context: Context) -> Outcome:
-    """The first of those left that equals the item is taken out."""
+def _take_match(item: Node, unmatched: list[Node], context: Context) -> Outcome:
+    """Remove the first unmatched item that equals this item, and return the outcome."""
     undecided = None
-    for index, other in enumerate(left):
+    for index, other in enumerate(unmatched):
         outcome = context.compare(item, other, context)
         if outcome.equal:
-            del left[index]
+            del unmatched[index]
             return outcome
         undecided = undecided or (outcome if outcome.equal is None else None)
-    return undecided or Outcome(False, "an item has no counterpart")
+    return undecided or Outcome(False, "an item without a match")

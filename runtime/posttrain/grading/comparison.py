@@ -1,4 +1,4 @@
-"""Compares two answers: each rule decides a pair, or leaves it to the next one."""
+"""Compares two answers with a list of rules. Each rule decides, or leaves the pair to the next rule."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ from posttrain.grading.relations import relation_rule
 from posttrain.grading.scalars import SAME_EXPRESSION, compare_scalars
 
 SCALAR_NODES = (Number, Constant, Symbol, Sum, Product, Quotient, Power, Call, BasedNumber)
-COMPARISON_COST = 5  # what a comparison costs, in steps of exact arithmetic
+COMPARISON_COST = 5  # the cost of a comparison in steps of exact arithmetic
 Rule = Callable[[Node, Node, Context], Outcome | None]
 
 
@@ -49,7 +49,7 @@ def _apply_rules(left: Node, right: Node, context: Context) -> Outcome:
         outcome = rule(left, right, context)
         if outcome is not None:
             return outcome
-    return Outcome(False, f"{_describe(left)} against {_describe(right)}")
+    return Outcome(False, f"{_describe(left)} compared with {_describe(right)}")
 
 
 def text_rule(left: Node, right: Node, context: Context) -> Outcome | None:
@@ -60,12 +60,12 @@ def text_rule(left: Node, right: Node, context: Context) -> Outcome | None:
 
 
 def base_rule(left: Node, right: Node, context: Context) -> Outcome | None:
-    """1011_2 is 11; and where only one side names the base, the same digits will do."""
+    """Compares numbers with a base, such as 1011_2. If only one side has a base, equal digits are enough."""
     number, other = (left, right) if isinstance(left, BasedNumber) else (right, left)
     if not isinstance(number, BasedNumber) or isinstance(other, BasedNumber) or not isinstance(other, Number):
         return None
     if number.digits == str(other.value) and context.options.units == "optional":
-        return Outcome(True, "the same digits, the base named once")
+        return Outcome(True, "the same digits, with a base on one side only")
     return None
 
 

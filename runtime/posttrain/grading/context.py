@@ -1,4 +1,4 @@
-"""The context of a comparison, and its outcome."""
+"""The context and the outcome of a comparison."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Outcome(NamedTuple):
 
 
 class SymbolicChecker(Protocol):
-    """What a worker can do beyond exact arithmetic."""
+    """The comparisons beyond exact arithmetic, which run only in a worker."""
 
     def compare(self, left: Node, right: Node) -> Outcome: ...
 
@@ -26,8 +26,11 @@ class SymbolicChecker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """`compare` is the comparison of whole answers, for the parts of this one. Without `symbolic`, what exact
-    arithmetic cannot settle stays undecided."""
+    """The context of a comparison.
+
+    compare: compares complete answers; rules call it for the parts of an answer.
+    symbolic: if None, a pair that exact arithmetic cannot decide stays undecided.
+    """
 
     options: Options
     budget: Budget
@@ -36,7 +39,7 @@ class Context:
 
 
 def all_of(outcomes: list[Outcome]) -> Outcome:
-    """All must be equal: one that differs decides, one undecided leaves it undecided."""
+    """Equal if all are equal, different if any is different, else undecided."""
     for verdict in (False, None):
         for outcome in outcomes:
             if outcome.equal is verdict:
@@ -45,7 +48,7 @@ def all_of(outcomes: list[Outcome]) -> Outcome:
 
 
 def any_of(outcomes: list[Outcome]) -> Outcome:
-    """One that is equal decides, one undecided leaves it undecided, else the first stands."""
+    """Equal if any is equal, undecided if any is undecided, else the first outcome."""
     for verdict in (True, None):
         for outcome in outcomes:
             if outcome.equal is verdict:

@@ -1,4 +1,4 @@
-"""Times of day and dates: 3:30 PM is 15:30, 2031/4/9 is 2031-04-09."""
+"""Compares times of day and dates: 3:30 PM is 15:30, and 2031/4/9 is 2031-04-09."""
 
 import re
 
@@ -10,17 +10,17 @@ TIME = re.compile(
     re.IGNORECASE,
 )
 DATE = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})")
-Moment = tuple[int, str | None]  # seconds, and the half of the day that was named
+Moment = tuple[int, str | None]  # seconds, and the half of the day (a or p) if the text states it
 
 
 def compare_times(one: str, two: str) -> Outcome | None:
-    """None unless both are times and one of them can be nothing else: a ratio has no 05 and no PM."""
+    """Compares two times. None unless both are times and one of them cannot be a ratio (it has 05 or PM)."""
     first, second = TIME.fullmatch(one), TIME.fullmatch(two)
     if first is None or second is None or not (_is_unambiguous(first) or _is_unambiguous(second)):
         return None
     left, right = _parse_moment(first), _parse_moment(second)
     if left is None or right is None:
-        return Outcome(False, "an hour that no clock shows", "text")
+        return Outcome(False, "an invalid time of day", "text")
     day = (
         12 * 3600
         if (left[1] is None or right[1] is None) and _is_half_day_ambiguous(first, second)
@@ -31,7 +31,7 @@ def compare_times(one: str, two: str) -> Outcome | None:
 
 
 def compare_dates(one: str, two: str) -> Outcome | None:
-    """None unless both are written with the year first."""
+    """Compares two dates. None unless both have the year first."""
     first, second = DATE.fullmatch(one), DATE.fullmatch(two)
     if first is None or second is None:
         return None
@@ -44,7 +44,7 @@ def _is_unambiguous(match: re.Match[str]) -> bool:
 
 
 def _is_half_day_ambiguous(first: re.Match[str], second: re.Match[str]) -> bool:
-    """10:30 beside 10:30 pm: the bare one does not say which half it means, unless its hour does."""
+    """Whether one of the times lacks AM or PM and its hour does not determine it, such as 10:30."""
     bare = [int(match[1]) for match in (first, second) if match[4] is None]
     return len(bare) == 1 and 1 <= bare[0] <= 12
 

@@ -167,7 +167,7 @@ def _combinatorial(name: str, numbers: list[Fraction], budget: Budget) -> int | 
 
 
 def factorial_bits(number: int) -> float:
-    """An estimate of log2 of n!."""
+    """log2 of n!, or infinity for a very large n."""
     return math.inf if number > 10**9 else math.lgamma(number + 1) / math.log(2)
 
 

@@ -1,4 +1,4 @@
-"""Tokens to a scalar: sums, products, powers. Recursive descent with a bounded depth."""
+"""Parses tokens to a scalar: sums, products, powers. A recursive-descent parser with a depth limit."""
 
 from fractions import Fraction
 
@@ -31,7 +31,7 @@ class ExpressionParser(AtomParser):
     def parse_all(self) -> Node:
         node = self.sum()
         if self.position < len(self.tokens):
-            raise ParseError(f"'{self.tokens[self.position].text}' was not expected")
+            raise ParseError(f"unexpected '{self.tokens[self.position].text}'")
         return node
 
     def parse_tokens(self, tokens: list[Token]) -> Node:
@@ -125,7 +125,7 @@ class ExpressionParser(AtomParser):
             case "command":
                 return self.command(token.text)
             case _:
-                raise ParseError(f"'{token.text}' is no mathematics")
+                raise ParseError(f"'{token.text}' is not mathematics")
 
     def _absolute(self) -> Node:
         self.bars += 1
@@ -133,7 +133,7 @@ class ExpressionParser(AtomParser):
         node = self.sum()
         self.depth -= 1
         if self.peek() != "|":
-            raise ParseError("a bar is not closed")
+            raise ParseError("unclosed absolute value bar")
         self.take()
         self.bars -= 1
         return apply_matrix_function("abs", (node,))
@@ -146,7 +146,7 @@ def _with_sign(sign: str, node: Node) -> Node:
 
 
 def parse_infix(tokens: list[Token], mode: ParseMode, depth: int, parse_bracketed: ParseBracketed) -> Node:
-    """A run of tokens as one expression, TeX's own \\over and \\choose included."""
+    """Parse a run of tokens as one expression, including the infix commands \\over and \\choose of TeX."""
     runs, marks = split_tokens(tokens, INFIXES)
     if len(runs) == 1:
         return ExpressionParser(tokens, mode, depth, parse_bracketed).parse_all()

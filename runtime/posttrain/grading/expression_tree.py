@@ -1,4 +1,4 @@
-"""The tree an answer is parsed into: small, frozen, hashable, and without anything executable."""
+"""The expression tree of a parsed answer. Its nodes are frozen, hashable and contain no executable code."""
 
 import re
 from dataclasses import dataclass
@@ -7,21 +7,24 @@ from types import UnionType
 
 
 class ParseError(Exception):
-    """The text is not mathematics in a notation that this package knows."""
+    """The text is not mathematics in a notation that the parser supports."""
 
 
 class UnsupportedNotation(ParseError):
-    """It is mathematics, in a notation that this package does not know."""
+    """The text is mathematics in a notation that the parser does not support."""
 
 
 class TooLarge(Exception):
-    """The text, or a number in it, is beyond a limit; the message says which."""
+    """The text, or a number in it, exceeds a limit. The message names the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A literal. `decimal_places` counts the decimals written, None for a whole number; `truncated` marks
-    `0.333...`."""
+    """A number literal.
+
+    decimal_places: the number of decimals in the text, None for an integer.
+    truncated: whether dots follow, as in `0.333...`.
+    """
 
     value: Fraction
     decimal_places: int | None = None
@@ -64,7 +67,7 @@ class Power:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A known function, or a named one such as f(x)."""
+    """A known function, or an unknown one such as f(x), whose name starts with `:`."""
 
     name: str
     arguments: tuple["Node", ...]
@@ -72,7 +75,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Plus or minus: `upper` is the sign taken first (+1 for \\pm, -1 for \\mp)."""
+    """Plus or minus: `upper` is the upper sign (+1 for \\pm, -1 for \\mp)."""
 
     upper: int
 
@@ -90,7 +93,7 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class BasedNumber:
-    """Digits with the base that a subscript gives."""
+    """Digits with a subscript that states their base."""
 
     digits: str
     base: int
@@ -98,7 +101,7 @@ class BasedNumber:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Brackets with their items: a tuple, an interval, a list, or a set, by what stands around it."""
+    """Brackets with their items: a tuple, an interval, a list or a set, which depends on the context."""
 
     opening: str
     items: tuple["Node", ...]
@@ -107,7 +110,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Items side by side without brackets; `conjunction` is `,`, `and` or `or`."""
+    """Items without brackets. `conjunction` is `,`, `and` or `or`."""
 
     items: tuple["Node", ...]
     conjunction: str
@@ -162,7 +165,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """A function by cases: each value with its condition."""
+    """A piecewise function: pairs of a value and its condition."""
 
     branches: tuple[tuple["Node", "Node"], ...]
 
@@ -228,14 +231,14 @@ def children(node: Node) -> tuple[Node, ...]:
             return ()
 
 
-BOUND_PREFIX = "~"  # begins the name of a variable that a sum, a product, an integral or a limit binds
+BOUND_PREFIX = "~"  # the prefix of variables that a sum, a product, an integral or a limit binds
 
 
 def symbols(node: Node) -> frozenset[str]:
     """The names of the free variables."""
     if isinstance(node, Symbol):
         stem, _, index = node.name.partition("_")
-        if BOUND_PREFIX in index:  # of a_{n-k} with k bound, only n is free
+        if BOUND_PREFIX in index:  # in a_{n-k} with a bound k, only n is free
             return frozenset(LETTER.findall(index))
         return frozenset() if stem.startswith(BOUND_PREFIX) else frozenset((node.name,))
     return frozenset[str]().union(*(symbols(child) for child in children(node)))
@@ -246,5 +249,5 @@ def contains_node(node: Node, kind: type | UnionType) -> bool:
 
 
 def contains_call(node: Node, names: frozenset[str]) -> bool:
-    found = isinstance(node, Call) and node.name in names
-    return found or any(contains_call(child, names) for child in children(node))
+    matches = isinstance(node, Call) and node.name in names
+    return matches or any(contains_call(child, names) for child in children(node))

@@ -1,4 +1,4 @@
-"""Finds the answer in a completion. Every method has a name; only those that are listed are tried."""
+"""Finds the answer in a completion, with a configurable list of extraction methods."""
 
 import re
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ PHRASE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 SENTENCE = re.compile(r"\n|[.!?](?=\s+[A-Z])|[.!?]\s*$")
-# The lengths are bounded so that a text full of openings costs no more than its length.
+# The lengths are bounded so that the time stays linear for a text with many opening delimiters.
 MATH = re.compile(
     r"\$\$(.{1,1000}?)\$\$|(?<!\\)\$([^$\n]{1,1000})(?<!\\)\$|\\\((.{1,1000}?)\\\)|\\\[(.{1,1000}?)\\\]",
     re.DOTALL,
@@ -31,17 +31,18 @@ HASHES = re.compile(r"####\s*(.+)")
 
 @dataclass(frozen=True, slots=True)
 class ExtractionRules:
-    """How an answer is searched.
+    """How to search for an answer.
 
-    methods: tried in this order, the first that finds something decides.
-        `boxed` the last \\boxed{}, `tags` what stands between the tags, `hashes` after ####, `phrase` after
-        'the answer is', `last_math` the last formula in dollars, `last_line` the last line that is not blank,
-        `last_number` the last number, `whole` everything.
-    tags: opening and closing tags, for `tags`; the last complete pair is taken.
-    after_marker: only what follows the last of these markers is searched, when it occurs (`</think>`).
-    require_marker: the `after_marker` must occur.
-    require_single: a box or a pair of tags must occur exactly once.
-    max_characters: of a longer completion only the end is searched.
+    methods: the methods to try, in order. The first one with a result wins.
+        `boxed` returns the last \\boxed{}, `tags` the text between the tags, `hashes` the text after ####,
+        `phrase` the text after 'the answer is', `last_math` the last formula in dollars, `last_line` the last
+        line that is not blank, `last_number` the last number, `whole` the whole text.
+    tags: the opening and closing tags for `tags`. The last complete pair is used.
+    after_marker: search only the text after the last occurrence of this marker, such as `</think>`, if there
+        is one.
+    require_marker: find no answer unless `after_marker` occurs.
+    require_single: for `boxed` and `tags`, require exactly one box or pair of tags.
+    max_characters: search only the last characters of a longer completion.
     """
 
     methods: tuple[ExtractionMethod, ...] = ("boxed", "tags", "hashes", "phrase")
@@ -56,7 +57,7 @@ DEFAULTS = ExtractionRules()
 
 
 def extract(text: str, rules: ExtractionRules = DEFAULTS) -> str | None:
-    """The answer as it stands in the text, or None."""
+    """The answer exactly as in the text, or None."""
     text = text[-rules.max_characters :]
     if rules.after_marker is not None:
         before, marker, after = text.rpartition(rules.after_marker)
@@ -64,9 +65,9 @@ def extract(text: str, rules: ExtractionRules = DEFAULTS) -> str | None:
             return None
         text = after if marker else before or after
     for method in rules.methods:
-        found = EXTRACTORS[method](text, rules)
-        if found is not None and found.strip():
-            return found.strip()
+        answer = EXTRACTORS[method](text, rules)
+        if answer is not None and answer.strip():
+            return answer.strip()
     return None
 
 
@@ -86,8 +87,8 @@ def _between_tags(text: str, rules: ExtractionRules) -> str | None:
 
 
 def _after_hashes(text: str, rules: ExtractionRules) -> str | None:
-    found = HASHES.findall(text)
-    return found[-1] if found else None
+    answers = HASHES.findall(text)
+    return answers[-1] if answers else None
 
 
 def _after_phrase(text: str, rules: ExtractionRules) -> str | None:
@@ -104,10 +105,10 @@ def _after_phrase(text: str, rules: ExtractionRules) -> str | None:
 
 
 def _last_math(text: str, rules: ExtractionRules) -> str | None:
-    found = [
+    formulas = [
         next(group for group in match.groups() if group) for match in MATH.finditer(text[-FORMULA_WINDOW:])
     ]
-    return found[-1] if found else None
+    return formulas[-1] if formulas else None
 
 
 def _last_line(text: str, rules: ExtractionRules) -> str | None:
@@ -116,8 +117,8 @@ def _last_line(text: str, rules: ExtractionRules) -> str | None:
 
 
 def _last_number(text: str, rules: ExtractionRules) -> str | None:
-    found = NUMBER.findall(text)
-    return found[-1] if found else None
+    numbers = NUMBER.findall(text)
+    return numbers[-1] if numbers else None
 
 
 def _whole(text: str, rules: ExtractionRules) -> str | None:
@@ -137,17 +138,16 @@ EXTRACTORS = {
 
 
 def leading_value(text: str) -> str | None:
-    """The formula or number that a text begins with, when words follow it."""
-    found = MATH.match(text) or NUMBER.match(text)
-    follows = text[found.end() : found.end() + 1] if found else ""
-    return found[0] if found and (not follows or follows in " ,.;") else None
+    """The formula or number at the start of a text, unless a letter follows it directly."""
+    match = MATH.match(text) or NUMBER.match(text)
+    following = text[match.end() : match.end() + 1] if match else ""
+    return match[0] if match and (not following or following in " ,.;") else None
 
 
 def distinct_values(text: str) -> list[str]:
-    """The distinct formulas and numbers in a sentence, formulas first."""
+    """The distinct formulas in a sentence, or the distinct numbers if it has no formulas."""
     formulas = [
         next(group for group in match.groups() if group).strip()
         for match in MATH.finditer(text[-FORMULA_WINDOW:])
     ]
-    found = formulas or NUMBER.findall(text)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(formulas or NUMBER.findall(text)))

@@ -1,4 +1,4 @@
-"""Brings answers to a common form: signs expanded, labels shared, parameters renamed."""
+"""Normalizes the form of answers: expands plus-or-minus signs, merges labels, renames parameters."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -45,9 +45,9 @@ def normalize_form(node: Node) -> Node:
         return node
     if isinstance(node, Group) and node.opening == "{":
         return Group("{", tuple(one for item in node.items for one in expand_signs(item)), "}")
-    # x != -1, 1 keeps off both.
-    apart = isinstance(node, Relation) and "!=" in node.operators
-    return normalize_form(Listing(tuple(expand_signs(node)), "and" if apart else "or"))
+    # x != \pm 1 excludes both values.
+    excludes = isinstance(node, Relation) and "!=" in node.operators
+    return normalize_form(Listing(tuple(expand_signs(node)), "and" if excludes else "or"))
 
 
 def _normalize_listing(node: Listing) -> Node:
@@ -69,7 +69,7 @@ def _normalize_listing(node: Listing) -> Node:
 
 
 def _distribute_exclusions(items: list[Node]) -> list[Node]:
-    """x != 1, 2 says that x is neither."""
+    """Expand x != 1, 2 to x != 1 and x != 2."""
     match items[0] if items else None:
         case Relation((Symbol() as name, _), ("!=",)) if not any(isinstance(i, Relation) for i in items[1:]):
             return [items[0], *(Relation((name, item), ("!=",)) for item in items[1:])]
@@ -78,7 +78,7 @@ def _distribute_exclusions(items: list[Node]) -> list[Node]:
 
 
 def _solution_tuples(pairs: list[Assignment | None]) -> list[Node] | None:
-    """x = 1, y = 2 or x = 3, y = 4 as tuples: the labels come round more than once."""
+    """Convert x = 1, y = 2 or x = 3, y = 4, whose labels repeat, to tuples of values."""
     known = [pair for pair in pairs if pair and isinstance(pair[0], Symbol)]
     length = len({str(label) for label, _ in known})
     if len(known) < len(pairs) or length < 2 or len(known) % length or len(known) == length:
@@ -92,7 +92,7 @@ def _solution_tuples(pairs: list[Assignment | None]) -> list[Node] | None:
 
 
 def _joint_assignment(items: list[Node], pairs: list[Assignment | None]) -> Node | None:
-    """x, y = 1, 2 as a tuple of values."""
+    """Convert x, y = 1, 2 to a tuple of values."""
     half = len(items) // 2
     if len(items) != 2 * half + 1 or half == 0 or not (pair := pairs[half]):
         return None
@@ -102,7 +102,7 @@ def _joint_assignment(items: list[Node], pairs: list[Assignment | None]) -> Node
 
 
 def _integer_parameter(item: Node, items: list[Node]) -> str | None:
-    """The k of `k in Z` next to something that has k in it."""
+    """The k of `k in Z`, if another item contains k."""
     match item:
         case Relation((Symbol(name), NamedSet("integers" | "naturals")), ("in",)):
             return name if any(name in symbols(other) for other in items if other is not item) else None
@@ -111,7 +111,7 @@ def _integer_parameter(item: Node, items: list[Node]) -> str | None:
 
 
 def _rename_parameters(item: Node, names: list[str]) -> Node:
-    """The parameter by a name of its own: which letter it has does not matter."""
+    """Rename parameters to reserved names, since their letters do not matter."""
     if not names:
         return item
     new = {name: Symbol(f"{PARAMETER} {index}") for index, name in enumerate(names)}
@@ -119,13 +119,15 @@ def _rename_parameters(item: Node, names: list[str]) -> Node:
 
 
 def unify_parameters(left: Node, right: Node) -> tuple[Node, Node]:
-    """The two with one letter for the parameter, where only one of them says that it is one, or where it
-    counts turns."""
+    """Rename the parameter of one side to that of the other.
+
+    This applies if only one side declares it as a parameter, or if it is the integer in multiples of pi.
+    """
     one, two = symbols(left) - symbols(right), symbols(right) - symbols(left)
     if len(one) != 1 or len(two) != 1:
         return left, right
-    turns = one | two <= INTEGER_NAMES and contains_pi(left) and contains_pi(right)
-    if not turns and not any(name.startswith(PARAMETER) for name in one | two):
+    is_multiple_of_pi = one | two <= INTEGER_NAMES and contains_pi(left) and contains_pi(right)
+    if not is_multiple_of_pi and not any(name.startswith(PARAMETER) for name in one | two):
         return left, right
     new = Symbol(next(iter(two)))
     return map_leaves(
@@ -138,12 +140,12 @@ def contains_pi(node: Node) -> bool:
 
 
 def _stem(label: Node) -> str:
-    """x_1 and x_2 are solutions of the same x."""
+    """The label without its index: x_1 and x_2 are solutions for the same x."""
     return label.name.partition("_")[0] if isinstance(label, Symbol) else str(label)
 
 
 def as_assignment(node: Node) -> Assignment | None:
-    """`x = 2`, `2 = x`, `f(x) = 2`, `Area = 2` as label and value."""
+    """The label and value of `x = 2`, `2 = x`, `f(x) = 2` or `Area = 2`, else None."""
     if not isinstance(node, Relation) or set(node.operators) != {"="}:
         return None
     first, last = node.sides[0], node.sides[-1]
@@ -165,7 +167,7 @@ def is_label(node: Node) -> bool:
 
 
 def as_system(node: Node) -> tuple[tuple[str, Node], ...] | None:
-    """x = 1, y = 2 and (x, y) = (1, 2) as names with values."""
+    """The names and values of x = 1, y = 2 or (x, y) = (1, 2), else None."""
     if pair := as_assignment(node):
         match pair:
             case (Group(_, names), Group(_, values)) if len(names) == len(values):
@@ -181,16 +183,16 @@ def as_system(node: Node) -> tuple[tuple[str, Node], ...] | None:
 
 
 def expand_signs(node: Node) -> list[Node]:
-    """The alternatives that plus-or-minus stands for. Several `\\pm` vary apart, unless `\\mp` ties them."""
+    """The alternatives of plus-or-minus signs. Several `\\pm` are independent, unless there is a `\\mp`."""
     signs = _find_signs(node)
     if not signs:
         return [node]
     if len(signs) > MAX_SIGNS:
         raise ParseError("too many plus-or-minus signs")
-    apart = len(signs) if all(sign.upper == 1 for sign in signs) else 1
+    independent = len(signs) if all(sign.upper == 1 for sign in signs) else 1
     variants: list[Node] = []
-    for choice in product((1, -1), repeat=apart):
-        values = iter(choice if apart == len(signs) else choice * len(signs))
+    for choice in product((1, -1), repeat=independent):
+        values = iter(choice if independent == len(signs) else choice * len(signs))
         one = map_leaves(node, lambda leaf, values=values: _choose_sign(leaf, values))
         if one not in variants:
             variants.append(one)

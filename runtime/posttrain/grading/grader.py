@@ -18,7 +18,7 @@ DEADLINE_S = 3.0
 def grade(
     candidate: str, reference: str, options: Options = DEFAULTS, deadline_s: float = DEADLINE_S
 ) -> Verdict:
-    """Whether the candidate has the same answer as the reference. No content of the strings raises an error."""
+    """Whether the candidate has the same answer as the reference. Never raises, whatever the texts are."""
     return grade_many([(candidate, reference)], options, deadline_s)[0]
 
 

@@ -1,5 +1,4 @@
-"""Integration constants: answers are equal when they differ in a free constant, or in the names of such
-constants."""
+"""Compares answers with integration constants: their values and names do not matter."""
 
 from itertools import permutations
 
@@ -16,12 +15,12 @@ FUNCTIONS = Sum | Product | Quotient | Power
 
 
 def integration_constant_rule(left: Node, right: Node, context: Context) -> Outcome | None:
-    """Sums of which one term is a lone constant such as C, and all that hold constants of other names."""
+    """Compares sums with a separate constant such as C, and functions with constants of other names."""
     return _compare_up_to_constant(left, right, context) or _renamed(left, right, context)
 
 
 def _renamed(left: Node, right: Node, context: Context) -> Outcome | None:
-    """A e^x + B e^-x and c_1 e^x + c_2 e^-x; undecided unless some way to name them fits."""
+    """Compares functions such as A e^x + B e^-x and c_1 e^x + c_2 e^-x, for all assignments of the names."""
     if not isinstance(left, FUNCTIONS) or not isinstance(right, FUNCTIONS):
         return None
     one, two = sorted(symbols(left) - symbols(right)), sorted(symbols(right) - symbols(left))
@@ -55,19 +54,19 @@ def _compare_up_to_constant(left: Node, right: Node, context: Context) -> Outcom
         if all(name[0] in "#%" for term in value.numerator for name, _ in term) and value.denominator == {
             (): 1
         }:
-            return Outcome(True, "the same up to a constant that both leave open")
+            return Outcome(True, "equal up to a free constant")
     except (Undecided, Undefined):
         pass
     return compare_scalars(gap, substitute_point(gap, symbols(gap)), context)
 
 
 def _terms_without_constant(node: Sum) -> Node | None:
-    """The other terms, when exactly one is a constant left open and stands nowhere else."""
-    open_terms = [term for term in node.terms if _is_free_constant(term)]
+    """The other terms, if exactly one term is a free constant that does not occur in the others."""
+    constants = [term for term in node.terms if _is_free_constant(term)]
     rest = tuple(term for term in node.terms if not _is_free_constant(term))
-    if len(open_terms) != 1 or not rest or not symbols(Sum(rest)):
+    if len(constants) != 1 or not rest or not symbols(Sum(rest)):
         return None
-    return None if symbols(open_terms[0]) & symbols(Sum(rest)) else Sum(rest)
+    return None if symbols(constants[0]) & symbols(Sum(rest)) else Sum(rest)
 
 
 def _is_free_constant(term: Node) -> bool:

@@ -1,4 +1,4 @@
-"""The interpretations of a text. Most answers have one; `1,234` and `1/2x` have two."""
+"""Parses a text to all its interpretations. Most answers have one, but `1,234` and `1/2x` have two."""
 
 import re
 from functools import lru_cache
@@ -33,27 +33,26 @@ MAX_HEIGHT = 80
 
 @lru_cache(maxsize=4096)
 def interpretations(text: str, options: Options, reference: bool = False) -> tuple[Node, ...]:
-    """The interpretations of an answer, the most natural first; empty when it is not mathematics.
+    """The interpretations of an answer, the most likely first. Empty if the text is not mathematics.
 
-    In a reference `5m` is 5 times m, and not five metres.
-
-    Raises TooLarge. Cached, since references repeat.
+    In a reference, `5m` is 5 times m, not five meters. Raises TooLarge. Results are cached, because
+    references repeat.
     """
     cleaned = strip_wrapping(text)
     if PLAIN_NUMBER.fullmatch(cleaned):
         number = parse_number(cleaned.lstrip("+-"))
         return (negate(number) if cleaned[0] == "-" else number,)
-    found: list[Node] = []
+    nodes: list[Node] = []
     for variant, euler in _variants(cleaned, options):
         for mode in _parse_modes(variant, reference):
             node = _parse(variant, mode, euler)
-            if node is not None and node not in found:
-                found.append(node)
-    return tuple(found[:MAX_INTERPRETATIONS])
+            if node is not None and node not in nodes:
+                nodes.append(node)
+    return tuple(nodes[:MAX_INTERPRETATIONS])
 
 
 def unsupported_notation(text: str) -> str | None:
-    """The notation that left a text without interpretations, where it is not plain words."""
+    """The unsupported notation because of which a text has no interpretation, or None for plain words."""
     try:
         parse_listing(tokenize(strip_wrapping(text)), ParseMode(), 0)
     except UnsupportedNotation as notation:
@@ -72,13 +71,13 @@ def _parse(text: str, mode: ParseMode, euler: bool) -> Node | None:
 
 
 def _check_height(node: Node) -> Node:
-    """The node itself, or TooLarge: a chain such as 1/1/1/... makes a deep tree without any nesting."""
+    """Return the node. Raise TooLarge for a deep tree, such as that of a chain 1/1/1/... without brackets."""
     level: tuple[Node, ...] = (node,)
     for _ in range(MAX_HEIGHT):
         level = tuple(child for parent in level for child in children(parent))
         if not level:
             return node
-    raise TooLarge(f"a tree higher than {MAX_HEIGHT}")
+    raise TooLarge(f"an expression tree higher than {MAX_HEIGHT}")
 
 
 def _variants(text: str, options: Options) -> list[tuple[str, bool]]:

@@ -1,4 +1,4 @@
-"""The content between \\begin and \\end: matrices, systems, functions by cases."""
+"""Parses LaTeX environments: matrices, systems of equations, piecewise functions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ ParseTokens = Callable[[list[Token], ParseMode, int], Node]
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentParser:
-    """Parses the content of cells, by the grammar of answers, which this is a part of."""
+    """Parses the content of cells with the parsers of complete answers."""
 
     listing_parser: ParseTokens
     item_parser: ParseTokens
@@ -62,7 +62,7 @@ def parse_environment(name: str, content: list[Token], parser: EnvironmentParser
 
 
 def _parse_branch(row: list[Token], parser: EnvironmentParser) -> tuple[Node, Node] | None:
-    """A value and its condition, behind `&` or `if`; None for an equation of a system."""
+    """A value and its condition after `&` or `if`, or None for an equation of a system."""
     cells = split_tokens(row, ("&",))[0]
     words = [place for place, token in enumerate(row) if _token_word(token) in CONDITIONS | OTHERWISE]
     if len(cells) != 2 and words:

@@ -1,4 +1,4 @@
-"""Text to tokens. Linear in the length of the text, and nothing is evaluated."""
+"""Splits text into tokens, in linear time and without evaluating anything."""
 
 import re
 from typing import NamedTuple
@@ -12,8 +12,11 @@ MAX_DIGITS = 1500
 
 
 class Token(NamedTuple):
-    """kind: number, letter, roman (an upright letter), command, text, and, or, row, begin, end, or the
-    symbol itself."""
+    """A token of an answer.
+
+    kind: number, letter, roman (an upright letter), command, text, and, or, row, begin, end, or the symbol.
+    spaced: whether white space precedes the token.
+    """
 
     kind: str
     text: str
@@ -34,7 +37,7 @@ PATTERN = re.compile(
 )
 EXPONENT = re.compile(r"[eE]([+-]?\d+)(?![\d.])")
 
-# Commands that only change how things look.
+# Commands that only affect the layout.
 LAYOUT_COMMAND_NAMES = """
 left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr middle displaystyle textstyle scriptstyle
 limits nolimits quad qquad space thinspace hfill nonumber rm bf it mathstrut hline therefore Large large
@@ -74,19 +77,19 @@ COMMAND_ALIASES = {
     "lparen": "(", "rparen": ")", "ge": "ge", "arctg": "arctan", "div": "/",
 }  # fmt: skip
 NUMBER_SETS = {"R": "reals", "Z": "integers", "N": "naturals", "Q": "rationals", "C": "complexes"}
-# `\quadx` as `\quad x`: the letter after a command of these is no part of its name.
+# `\quadx` means `\quad x`: a letter after one of these commands is not part of its name.
 GLUED = re.compile(r"(qquad|quad|cdot|times|infty|pi|pm)[a-zA-Z]")
 WORDS = re.compile(r"[A-Za-z][A-Za-z .,'()/-]*")
 
 
 def tokenize(text: str, euler: bool = False) -> list[Token]:
-    """With `euler`, `2e-1` is 2 times e less 1 and not 0.2."""
+    """The tokens of a text. With `euler`, `2e-1` is 2*e - 1, otherwise 0.2."""
     tokens: list[Token] = []
     at, spaced = 0, False
     while at < len(text):
         match = PATTERN.match(text, at)
         if match is None:
-            raise ParseError("a character could not be read")
+            raise ParseError("unreadable character")
         kind, piece, at = match.lastgroup, match[0], match.end()
         if kind == "space":
             spaced = True
@@ -96,7 +99,7 @@ def tokenize(text: str, euler: bool = False) -> list[Token]:
         tokens.extend(Token(token.kind, token.text, spaced and not n) for n, token in enumerate(new_tokens))
         spaced = spaced and not new_tokens
         if len(tokens) > MAX_TOKENS:
-            raise TooLarge(f"more than {MAX_TOKENS} symbols")
+            raise TooLarge(f"more than {MAX_TOKENS} tokens")
     return tokens
 
 
@@ -140,7 +143,7 @@ def _read_environment(piece: str, text: str, at: int) -> tuple[list[Token], int]
 
 
 def _read_letters(word: str, after: str, measured: bool) -> list[Token]:
-    """A unit only after what it can measure: `5 mg`, but `mg/k` is a product."""
+    """A word as a unit, text, or letters. It is a unit only after an amount: `5 mg`, but not in `mg/k`."""
     if measured and (is_unit(word) or word == "pct") and word not in UNITS_OR_FUNCTIONS:
         return [Token("text", word)]
     if word in UNITS_OR_FUNCTIONS and not (after.isalpha() or after in ("(", "\\", "^")):
@@ -191,18 +194,18 @@ def _read_text(name: str, text: str, at: int) -> tuple[list[Token], int]:
 
 
 def read_argument(text: str, at: int) -> tuple[str, int]:
-    """The braced argument at this place, or the next character."""
+    """The braced argument at this position, or the next character."""
     while at < len(text) and text[at].isspace():
         at += 1
     return read_braced(text, at) if text[at : at + 1] == "{" else (text[at : at + 1], at + 1)
 
 
 def read_braced(text: str, at: int) -> tuple[str, int]:
-    """What stands in the braces that open at `at`, and the place after them."""
+    """The content of the braces that open at `at`, and the position after them."""
     depth = 0
     for end in range(at, len(text)):
         if text[end] in "{}" and text[end - 1 : end] != "\\":
             depth += 1 if text[end] == "{" else -1
             if depth == 0:
                 return text[at + 1 : end], end + 1
-    raise ParseError("a brace is not closed")
+    raise ParseError("unclosed brace")

@@ -1,4 +1,4 @@
-"""Relations as polynomials: one link solved for its variable, two relations compared up to a factor."""
+"""Solves linear relations for their variable, and compares relations up to a constant factor."""
 
 from fractions import Fraction
 
@@ -35,7 +35,7 @@ FLIPPED_OPERATORS = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=":
 
 
 def solve_for_bound(left: Node, operator: str, right: Node, context: Context) -> tuple[Node, str] | None:
-    """`left operator right` as a bound on the variable in it: (5, "<") for x < 5 and for 5 > x."""
+    """The bound that `left operator right` sets on its variable: (5, "<") for x < 5 and for 5 > x."""
     if operator not in FLIPPED_OPERATORS:
         return None
     if _is_variable(left) and not symbols(right):
@@ -50,7 +50,7 @@ def _is_variable(node: Node) -> bool:
 
 
 def _solve_linear(left: Node, operator: str, right: Node, context: Context) -> tuple[Node, str] | None:
-    """a x + b operator 0 with rational a and any b without x."""
+    """The bound of a linear relation `a x + b operator 0` with rational a and b."""
     names = symbols(left) | symbols(right)
     if len(names) != 1:
         return None
@@ -73,7 +73,10 @@ def difference(left: Node, right: Node, budget: Budget) -> RationalFunction:
 def compare_up_to_factor(
     one: tuple[Node, Node], two: tuple[Node, Node], positive: bool, context: Context
 ) -> Outcome:
-    """Whether left - right of the one is a constant times that of the other (a positive one for `<`)."""
+    """Whether left - right of one relation is a constant times that of the other.
+
+    For inequalities (`positive`) the constant must be positive.
+    """
     try:
         first, second = (difference(*sides, context.budget) for sides in (one, two))
         if not (first.numerator and second.numerator):
@@ -91,11 +94,11 @@ def compare_up_to_factor(
             return Outcome(True, "the same relation up to a factor")
     if is_decisive(first) and is_decisive(second):
         return Outcome(False, "not the same relation")
-    return _compare_numerically(one, two, positive, "the relations hold more than polynomials", context)
+    return _compare_numerically(one, two, positive, "the relations are not polynomial", context)
 
 
 def _clear_negative_powers(value: RationalFunction, budget: Budget) -> Polynomial:
-    """The numerator, negative powers of variables multiplied away."""
+    """The numerator, multiplied by powers of the variables so that no exponent is negative."""
     lowest: dict[str, int | Fraction] = {}
     for monomial in value.numerator:
         for name, exponent in monomial:
@@ -108,7 +111,7 @@ def _clear_negative_powers(value: RationalFunction, budget: Budget) -> Polynomia
 
 
 def _constant_ratio(one: Polynomial, two: Polynomial, budget: Budget) -> RationalFunction | None:
-    """The number c with one = c * two: c is sought among quotients of coefficients of a shared monomial."""
+    """The number c with one = c * two, or None. c is the quotient of the coefficients of one monomial."""
     first, second = _group_by_variables(one), _group_by_variables(two)
     if first.keys() != second.keys():
         return None
@@ -123,7 +126,7 @@ def _constant_ratio(one: Polynomial, two: Polynomial, budget: Budget) -> Rationa
 
 
 def _group_by_variables(polynomial: Polynomial) -> dict[Monomial, Polynomial]:
-    """Coefficients (numbers, roots, pi) gathered by the part of the monomial that varies."""
+    """The coefficients (numbers, roots, pi), grouped by the variables of their monomials."""
     groups: dict[Monomial, Polynomial] = {}
     for monomial, coefficient in polynomial.items():
         varying = tuple(part for part in monomial if part[0][0] not in "#%")
@@ -135,7 +138,7 @@ def _group_by_variables(polynomial: Polynomial) -> dict[Monomial, Polynomial]:
 def _compare_numerically(
     one: tuple[Node, Node], two: tuple[Node, Node], positive: bool, reason: str, context: Context
 ) -> Outcome:
-    """In a worker: is the quotient of the two differences the same at every point?"""
+    """Compare the relations in a worker: the quotient of their differences must be equal at every point."""
     if context.symbolic is None:
         return Outcome(None, reason)
     first, second = (Sum((left, negate(right))) for left, right in (one, two))
@@ -144,11 +147,11 @@ def _compare_numerically(
     if outcome.equal and positive:
         size = context.symbolic.value(ratio_at_point)
         if size is None or size <= 0:
-            return Outcome(False, "the same relation turned round")
+            return Outcome(False, "the same relation with the inequality reversed")
     return outcome
 
 
 def substitute_point(node: Node, names: frozenset[str]) -> Node:
-    """The node with a rational point put in for its variables."""
+    """The node with rational numbers substituted for its variables."""
     points = {name: Number(Fraction(7 + 4 * n, 5)) for n, name in enumerate(sorted(names))}
     return map_leaves(node, lambda leaf: points.get(leaf.name, leaf) if isinstance(leaf, Symbol) else leaf)

@@ -1,4 +1,4 @@
-"""How large a value is: sixty digits of it where that is possible, or a proof that it is immense."""
+"""Estimates the magnitude of a value: to sixty digits where possible, or a proof that it is immense."""
 
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -19,13 +19,13 @@ from posttrain.grading.rational_functions import (
 DIGITS = 60
 PI_DIGITS = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899")
 DECIMAL_CONTEXT = Context(prec=DIGITS + 10, Emax=10**9, Emin=-(10**9))
-# A number beyond 2 to this power is immense; one that is compared with it must be below.
+# A number larger than 2 to this power is immense.
 IMMENSE_BITS = 30_000
 CANCELLATION = Decimal(10) ** -(DIGITS - 20)
 
 
 def approximate(value: RationalFunction) -> Fraction | None:
-    """A real value to about sixty digits, exact when rational; None when it is not a plain real number."""
+    """A real value to about sixty digits, or exactly if it is rational. None if it is not a real constant."""
     known = as_rational(value)
     if known is not None:
         return known
@@ -60,7 +60,7 @@ def _symbol_value(name: str) -> Decimal | None:
 
 
 def immense_sign(node: Node, budget: Budget) -> int:
-    """1 or -1 when the value is proved to be beyond 2^30000 on that side, else 0."""
+    """1 or -1 if the value is provably larger than 2^30000 or smaller than -2^30000, else 0."""
     match node:
         case Power(base, exponent):
             return _power(base, exponent, budget)
@@ -90,7 +90,7 @@ def _power(base: Node, exponent: Node, budget: Budget) -> int:
 
 
 def _binomial(top: Fraction | None, bottom: Fraction | None) -> int:
-    """C(n, k) is at least (n/k)^k."""
+    """The sign of an immense binomial coefficient, since C(n, k) is at least (n/k)^k."""
     if top is None or bottom is None or top.denominator != 1 or bottom.denominator != 1:
         return 0
     smaller = min(bottom, top - bottom)

@@ -1,4 +1,4 @@
-"""Matrices and vectors: evaluated and compared entry by entry."""
+"""Evaluates matrices and vectors, and compares them entry by entry."""
 
 from fractions import Fraction
 
@@ -38,7 +38,7 @@ def matrix_rule(left: Node, right: Node, context: Context) -> Outcome | None:
         return None
     one, two = _rows(left), _rows(right)
     if one is None or two is None:
-        return None if one is two else Outcome(False, "a matrix or vector against something else")
+        return None if one is two else Outcome(False, "a matrix or vector compared with another type")
     if not (_is_matrix(left) and _is_matrix(right)) and 1 in (len(one), len(one[0])):
         one, two = [[cell for row in one for cell in row]], [[cell for row in two for cell in row]]
     if [len(row) for row in one] != [len(row) for row in two]:
@@ -53,7 +53,7 @@ def matrix_rule(left: Node, right: Node, context: Context) -> Outcome | None:
 
 
 def _vector_length(node: Node) -> int:
-    """Of a vector in any notation; 0 for what is none."""
+    """The length of a vector in any notation, or 0 for other nodes."""
     if isinstance(node, Group):
         return len(node.items)
     if isinstance(node, Matrix):
@@ -63,7 +63,7 @@ def _vector_length(node: Node) -> int:
 
 
 def in_components(node: Node, size: int) -> Node:
-    """2i + 3j with unit vectors as (2, 3)."""
+    """Convert unit vectors to components: 2i + 3j becomes (2, 3)."""
     if isinstance(node, Group | Matrix) or not symbols(node) & set(UNIT_VECTORS) or size not in (2, 3):
         return node
 
@@ -104,7 +104,7 @@ def _rows(node: Node) -> Rows | None:
 
 
 def _multiplied(factors: tuple[Node, ...]) -> Rows | None:
-    """Matrices row by column, times numbers entry by entry."""
+    """The product of matrices and numbers."""
     numbers = tuple(factor for factor in factors if not contains_node(factor, ENTRY_NODES))
     parts = [_rows(factor) for factor in factors if contains_node(factor, ENTRY_NODES)]
     known = [part for part in parts if part is not None]
@@ -165,10 +165,10 @@ def _matrix_sum(parts: list[Rows | None]) -> Rows | None:
 
 
 def determinant(node: Node) -> Node:
-    """The number that it is, as an expression of the entries."""
+    """The determinant of a matrix, as an expression of its entries."""
     rows = _rows(node)
     if rows is None or len(rows) != len(rows[0]) or len(rows) > MAX_DIMENSION:
-        raise ParseError("a determinant of what is no small square matrix")
+        raise ParseError(f"the determinant needs a square matrix with at most {MAX_DIMENSION} rows")
     return _laplace_expansion(rows)
 
 
@@ -187,12 +187,12 @@ def _cofactor(rows: Rows, row: int, column: int) -> Node:
 def trace(node: Node) -> Node:
     rows = _rows(node)
     if rows is None or len(rows) != len(rows[0]):
-        raise ParseError("the trace of what is no square matrix")
+        raise ParseError("the trace needs a square matrix")
     return Sum(tuple(rows[at][at] for at in range(len(rows))))
 
 
 def apply_matrix_function(name: str, arguments: tuple[Node, ...]) -> Node:
-    """A call, or what it comes to for a matrix: a determinant, a trace."""
+    """A function call. The determinant and the trace of a matrix are evaluated."""
     if len(arguments) == 1 and contains_node(arguments[0], Matrix):
         if name in ("det", "abs"):
             return determinant(arguments[0])

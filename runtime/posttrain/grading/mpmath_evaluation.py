@@ -1,4 +1,4 @@
-"""The value of an expression at a point, to any number of digits, by mpmath."""
+"""Evaluates an expression at a point to any number of digits, with mpmath."""
 
 import random
 import re
@@ -29,8 +29,8 @@ FAR_FROM_ZERO = 10**6
 REAL_DIGITS = 30
 INDEX_SUM = re.compile(r"[+-]?\d+(?:[+-]\d+)*")
 
-MpNumber = Any  # an mpf or an mpc: mpmath has no types
-Point = dict[str, Any]  # Fractions, and MpNumbers for what a sum or an integral binds
+MpNumber = Any  # an mpf or an mpc: mpmath has no type annotations
+Point = dict[str, Any]  # Fractions, and MpNumbers for the variables that a sum or an integral binds
 
 
 class NoValue(Exception):
@@ -49,7 +49,7 @@ def is_real(amount: MpNumber) -> bool:
 
 
 def evaluate_numerically(node: Node, point: Point, digits: int) -> MpNumber:
-    """Raises NoValue where there is none, Undecided where a number is too large."""
+    """The value of a node. Raises NoValue if it is undefined, and Undecided if a number is too large."""
     mp = mpmath_context()
     with mp.workdps(digits + 15):
         try:
@@ -77,7 +77,7 @@ def _value(node: Node, point: Point) -> MpNumber:
 
 
 def _evaluate_integrand(body: Node, point: Point, variable: str, x: MpNumber) -> MpNumber:
-    """Far out, where a power is beyond every limit, an integrand that has an integral is zero."""
+    """The integrand at a point. Far from zero, where a power exceeds the limit, it is taken to be 0."""
     try:
         return _value(body, {**point, variable: x})
     except Undecided:
@@ -95,14 +95,14 @@ def _variable(name: str, point: Point) -> MpNumber:
 
 
 def _indexed_term(name: str, point: Point) -> MpNumber:
-    """a_{n-k} at whole n and k: some number that belongs to the index that this is."""
+    """The value of a_{n-k} for integers n and k: a pseudo-random number that depends on the index."""
     stem, _, index = name.partition("_")
     for variable in sorted(point, key=len, reverse=True):
         if point[variable] == int(point[variable]):
             index = index.replace(variable, str(int(point[variable])))
     index = index.replace("--", "+").replace("+-", "-")
     if not INDEX_SUM.fullmatch(index):
-        raise Undecided("an index that is no whole number")
+        raise Undecided("an index that is not an integer")
     number = sum(int(part) for part in re.findall(r"[+-]?\d+", index))
     return mpmath_context().mpf(random.Random(f"{stem} {number}").randint(100, 999)) / 100
 
@@ -140,7 +140,7 @@ def _compound(node: Node, point: Point) -> MpNumber:
 def _power(base: MpNumber, exponent: MpNumber, node: Node) -> MpNumber:
     mp = mpmath_context()
     if abs(exponent) > MAX_EXPONENT:
-        raise Undecided("an exponent beyond the limit")
+        raise Undecided("exponent too large")
     if is_real(base) and base.real < 0:
         known = _rational(node)
         if known is not None and known.denominator % 2:
@@ -187,5 +187,5 @@ MPMATH_FUNCTIONS = frozenset(MPMATH_FUNCTION_NAMES.split())
 
 def _apply_mpmath_function(name: str, values: list[MpNumber]) -> MpNumber:
     if name not in MPMATH_FUNCTIONS or len(values) != 1:
-        raise Undecided(f"the function {name.strip(':')} has no known value")
+        raise Undecided(f"unknown function {name.strip(':')}")
     return getattr(mpmath_context(), name)(values[0])

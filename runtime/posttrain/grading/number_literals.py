@@ -1,4 +1,4 @@
-"""Parses number literals: whole, decimal, scientific, mixed, repeating, in another base."""
+"""Parses number literals: integers, decimals, scientific notation, mixed numbers, periods, bases."""
 
 from fractions import Fraction
 
@@ -13,9 +13,9 @@ BASE_WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, 
 def parse_number(text: str, truncated: bool = False) -> Number:
     mantissa, _, exponent = text.partition("e")
     if not mantissa.replace(".", "", 1).isdecimal():  # 4C without its base
-        raise ParseError("a number could not be read")
+        raise ParseError("invalid number")
     if len(exponent) > 6 or (exponent and abs(int(exponent)) > MAX_EXPONENT):
-        raise TooLarge(f"an exponent beyond {MAX_EXPONENT}")
+        raise TooLarge(f"an exponent larger than {MAX_EXPONENT}")
     whole, dot, decimals = mantissa.partition(".")
     shift = int(exponent or 0) - len(decimals)
     digits = int(whole + decimals or "0")
@@ -24,16 +24,16 @@ def parse_number(text: str, truncated: bool = False) -> Number:
 
 
 def parse_repeating(text: str, period: str) -> Number:
-    """0.1 with the period 6 is 1/6."""
+    """A repeating decimal: 0.1 with the period 6 is 1/6."""
     whole, dot, decimals = text.partition(".")
     if not dot or not period.isdigit():
-        raise ParseError("a repeating decimal could not be read")
+        raise ParseError("invalid repeating decimal")
     before, cycle = 10 ** len(decimals), 10 ** len(period) - 1
     return Number(Fraction(int(whole + decimals or "0")) / before + Fraction(int(period), cycle * before))
 
 
 def parse_mixed_part(whole: Token, tokens: list[Token], at: int) -> tuple[int, Number | None]:
-    """The fraction that makes the whole number before it a mixed number, and how many tokens it takes."""
+    """The fraction part of a mixed number, after the number of its tokens; (0, None) if there is none."""
     if not whole.text.isdigit() or at >= len(tokens):
         return 0, None
     rest = tokens[at:]

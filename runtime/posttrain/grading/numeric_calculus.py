@@ -1,4 +1,7 @@
-"""Sums, products, integrals and limits as numbers. What does not converge at two precisions has no value."""
+"""Evaluates sums, products, integrals and limits numerically.
+
+A value that does not agree at two precisions is treated as divergent.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,13 +10,13 @@ MAX_TERMS = 20_000
 GUARD_DIGITS = 12
 AGREED_DIGITS = 16
 
-MpNumber = Any  # an mpf or an mpc: mpmath has no types
+MpNumber = Any  # an mpf or an mpc: mpmath has no type annotations
 
 
 def evaluate_binder(
     mp: Any, name: str, ends: tuple[MpNumber, MpNumber], at: Callable[[MpNumber], MpNumber]
 ) -> MpNumber:
-    """Raises ValueError where there is no value."""
+    """The value of a sum, product, integral or limit. Raises ValueError if it has none."""
     first, second = ends
     if name in ("sum", "product") and mp.isfinite(first) and mp.isfinite(second):
         return _finite_series(mp, name, first, second, at)
@@ -38,7 +41,7 @@ def _finite_series(
     mp: Any, name: str, first: MpNumber, last: MpNumber, at: Callable[[MpNumber], MpNumber]
 ) -> MpNumber:
     if first != int(first) or last != int(last) or last - first > MAX_TERMS:
-        raise ValueError("bounds that are not whole, or too far apart")
+        raise ValueError("bounds that are not integers, or too many terms")
     terms = (at(mp.mpf(n)) for n in range(int(first), int(last) + 1))
     return mp.fsum(terms) if name == "sum" else mp.fprod(terms)
 
@@ -65,7 +68,7 @@ def _limit(mp: Any, ends: tuple[MpNumber, MpNumber], at: Callable[[MpNumber], Mp
         return mp.limit(at, target, direction=side or 1)
     above, below = (mp.limit(at, target, direction=one) for one in (1, -1))
     if abs(above - below) > max(1, abs(above)) * mp.mpf(10) ** -AGREED_DIGITS:
-        raise ValueError("a limit that differs from side to side")
+        raise ValueError("different one-sided limits")
     return above
 
 

@@ -1,4 +1,4 @@
-"""Compares expressions numerically to many digits with mpmath. Its run time is unbounded: use it in a worker."""
+"""Compares expressions numerically to many digits with mpmath. Runs in workers: its time is unbounded."""
 
 import random
 from collections.abc import Iterator
@@ -135,7 +135,7 @@ def _tolerance(digits: int) -> MpNumber:
 
 
 def _differs(one: MpNumber, two: MpNumber, digits: int, before: MpNumber | None) -> bool:
-    """Whether two values differ by more than rounding. A gap that shrinks with more digits is rounding, too."""
+    """Whether two values differ by more than rounding. A gap that shrinks with more digits is rounding."""
     scale, gap = max(abs(one), abs(two)), abs(one - two)
     if gap <= scale * _tolerance(digits):
         return False

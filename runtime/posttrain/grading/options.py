@@ -1,4 +1,4 @@
-"""The options of a comparison, and its verdict."""
+"""The options and the verdict of a comparison."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,25 +8,25 @@ DecisionPath = Literal["text", "exact", "symbolic", "limit"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How lenient a comparison is. The defaults suit references written by people.
+    """How strict a comparison is. The defaults suit references written by people.
 
-    percent: `50%` against a bare number. `either` takes 50 and 0.5, `fraction` only 0.5, `number` only 50.
-    units: `optional` compares units when both sides have one (converting cm to m), `ignore` never,
-        `require` always.
-    order: `auto` reads sets and bare lists without order and tuples with it, `strict` gives bare lists
-        an order too, `any` takes order from tuples.
-    rounding: `long` lets a decimal of at least `min_digits` significant digits stand for a value that rounds
-        or truncates to it, `reference` does so for every decimal in the reference, `off` never.
-    rel_tol, abs_tol: tolerances between numbers; 0 means exact.
-    require_simplified: the candidate must be in lowest terms, with no sum, product or power left to work out.
-    case_sensitive: text answers are compared with their capitals.
-    choices: `B`, `(B)`, `B.` and `(B) 12` may name the same choice.
-    decimal_comma: `3,5` may be read as 3.5 when the other side is a number.
-    sentences: a sentence is read for the one answer in it (`so there are 5 of them`); without it only a bare
-        answer counts. A sentence that hedges (`5 or 6`, `not 5`) has no answer either way.
-    proof_timeout_s: how long a worker may search a proof by sympy after the two sides agreed at every point
-        tried; 0 accepts the agreement and never loads sympy.
-    max_characters: a longer answer is not read.
+    percent: what `50%` equals. `either` accepts 50 and 0.5, `fraction` only 0.5, `number` only 50.
+    units: `optional` compares units if both sides have one (and converts cm to m), `ignore` never does, and
+        `require` always does.
+    order: `auto` ignores the order of sets and bare lists but not of tuples, `strict` ignores it only for
+        sets, `any` ignores it for all.
+    rounding: `long` accepts a decimal with at least `min_digits` significant digits for a value that rounds
+        or truncates to it, `reference` also accepts every decimal in the reference, and `off` accepts none.
+    rel_tol, abs_tol: the relative and absolute tolerance between numbers; 0 means exact.
+    require_simplified: the candidate must be in lowest terms, without unevaluated sums, products or powers.
+    case_sensitive: compare text answers with case.
+    choices: treat `B`, `(B)`, `B.` and `(B) 12` as the same choice.
+    decimal_comma: allow `3,5` to mean 3.5 if the other side is a number.
+    sentences: find the answer in a sentence (`so there are 5 of them`); otherwise only a bare answer counts.
+        An ambiguous sentence (`5 or 6`, `not 5`) never has an answer.
+    proof_timeout_s: the time limit in seconds for a proof with sympy, after both sides agree at all sampled
+        points; 0 accepts the agreement and never loads sympy.
+    max_characters: the maximum length of an answer.
     """
 
     percent: Literal["either", "fraction", "number"] = "either"
@@ -50,10 +50,12 @@ DEFAULTS = Options()
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`equal` is None when the grader could not decide; `reason` always says why.
+    """The result of grading a pair.
 
-    path: `text` (the strings decided), `exact` (exact arithmetic in this process), `symbolic` (a worker),
-    `limit` (a size, complexity or time limit).
+    equal: None if the grader cannot decide.
+    reason: the reason for the verdict; never empty.
+    path: what decided: `text` (a comparison of the strings), `exact` (exact arithmetic in this process),
+        `symbolic` (a worker), `limit` (a size, complexity or time limit).
     """
 
     equal: bool | None

@@ -1,4 +1,4 @@
-"""One candidate against one reference, from strings to an outcome. The same in the parent and in a worker."""
+"""Grades one candidate against one reference, in the calling process or in a worker."""
 
 import re
 from itertools import product
@@ -22,7 +22,7 @@ from posttrain.grading.word_answers import (
     parse_phrase,
 )
 
-# Steps and bits of exact arithmetic: so many that a comparison here takes a tenth of a second at most.
+# Steps and bits of exact arithmetic. The local budget limits a comparison to about 0.1 s.
 LOCAL_BUDGET = (20_000, 40_000)
 WORKER_BUDGET = (200_000, 200_000)
 WORD = re.compile(r"[a-z]{2,}")
@@ -37,7 +37,7 @@ ITEM = re.compile(r"\s*(?:,|;|\band\b|&)\s*")
 def grade_pair(
     candidate: str, reference: str, options: Options, symbolic: SymbolicChecker | None = None
 ) -> Outcome:
-    """Raises nothing on any text; undecided with a reason where a limit ends the work."""
+    """The outcome of comparing two texts. A text that exceeds a limit makes it undecided, with a reason."""
     candidate, reference = visible_text(candidate).strip(), visible_text(reference).strip()
     if not reference:
         return Outcome(None, "the reference is empty", "text")
@@ -77,11 +77,11 @@ def _compare_choices(
     candidate_choice, reference_choice = parse_choice(one), parse_choice(two)
     if candidate_choice and reference_choice:
         same = candidate_choice[0] == reference_choice[0]
-        return Outcome(same, f"choice {candidate_choice[0]} against choice {reference_choice[0]}", "text")
+        reason = f"choice {candidate_choice[0]} compared with choice {reference_choice[0]}"
+        return Outcome(same, reason, "text")
     if reference_choice and not reference_choice[1] and (letter := leading_choice(one)):
-        return Outcome(
-            letter == reference_choice[0], f"choice {letter} against choice {reference_choice[0]}", "text"
-        )
+        reason = f"choice {letter} compared with choice {reference_choice[0]}"
+        return Outcome(letter == reference_choice[0], reason, "text")
     if reference_choice and reference_choice[1]:
         return _compare_texts(candidate, reference_choice[1], options, symbolic)
     return (
@@ -114,25 +114,25 @@ def _compare_texts(
         unsupported = _unsupported_outcome(candidate, reference)
         if unsupported is not None:
             return unsupported
-    found: list[tuple[Outcome, Node]] = []
+    outcomes: list[Outcome] = []
     for first, second in product(left, right):
-        found.append((compare(first, second, context), first))
-        if found[-1][0].equal:
-            return _check_simplified(*found[-1], options)
-    return any_of([outcome for outcome, _ in found])
+        outcomes.append(compare(first, second, context))
+        if outcomes[-1].equal:
+            return _check_simplified(outcomes[-1], first, options)
+    return any_of(outcomes)
 
 
 def _unsupported_outcome(candidate: str, reference: str) -> Outcome | None:
-    """Undecided, where a text is no words but mathematics that this package cannot read."""
+    """An undecided outcome if a text is mathematics in an unsupported notation, else None."""
     for side, text in (("candidate", candidate), ("reference", reference)):
         if not interpretations(text, DEFAULTS) and (notation := unsupported_notation(text)):
-            return Outcome(None, f"the {side} holds {notation}, which is not read", "limit")
+            return Outcome(None, f"unsupported notation {notation} in the {side}", "limit")
     return None
 
 
 def _check_simplified(outcome: Outcome, node: Node, options: Options) -> Outcome:
     reason = unsimplified_reason(node) if options.require_simplified else None
-    return Outcome(False, f"equal, but {reason}", outcome.path) if reason else outcome
+    return Outcome(False, f"equal, but not simplified: {reason}", outcome.path) if reason else outcome
 
 
 def _parse_nodes(text: str, cleaned: str, options: Options, reference: bool) -> tuple[Node, ...]:
@@ -147,15 +147,15 @@ def _parse_nodes(text: str, cleaned: str, options: Options, reference: bool) -> 
 def _compare_words(one: str, two: str, options: Options) -> Outcome:
     meanings = parse_phrase(one), parse_phrase(two)
     if meanings[0] is not None and meanings[0] == meanings[1]:
-        return Outcome(True, "phrases of the same meaning", "text")
+        return Outcome(True, "phrases with the same meaning", "text")
     first, second = normalize_words(one, options.case_sensitive), normalize_words(two, options.case_sensitive)
     if first == second and first:
         return Outcome(True, "the same words", "text")
     predicate = PREDICATE.match(first)
     if predicate and second and ARTICLE.sub("", predicate[1]) == second:
-        return Outcome(True, "a sentence that says so", "text")
+        return Outcome(True, "a sentence with the same answer", "text")
     if second in ANSWERS and one.casefold().startswith((second + ",", second + ".")):
-        return Outcome(True, f"a sentence that says {second}", "text")
+        return Outcome(True, f"a sentence with the answer {second}", "text")
     if options.order != "strict":
         items = [
             sorted(normalize_words(item, options.case_sensitive) for item in ITEM.split(text))

@@ -1,6 +1,6 @@
-"""Where a quotient of polynomials in one variable is positive, negative or zero.
+"""Solves inequalities of quotients of polynomials in one variable.
 
-The roots are found exactly: rational ones by trial, what is left by the formula for quadratics, also in x^2.
+The roots are exact: rational roots by trial, the others by the quadratic formula for x or x^2.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ SIGN_TESTS: dict[str, Callable[[Fraction], bool]] = {
 
 
 def solution_set(left: Node, operator: str, right: Node, context: Context) -> IntervalSet | None:
-    """The values of the one variable for which `left operator right`; None where none is found here."""
+    """The values of the only variable for which `left operator right` holds. None if it is not supported."""
     names = symbols(left) | symbols(right)
     if operator not in SIGN_TESTS or len(names) != 1:
         return None
@@ -44,7 +44,7 @@ def solution_set(left: Node, operator: str, right: Node, context: Context) -> In
     value = difference(left, right, context.budget)
     if not (_has_integer_powers(value.numerator, name) and _has_integer_powers(value.denominator, name)):
         return None
-    # Negative powers are poles at zero: both sides are multiplied by a power that clears them.
+    # Negative powers are poles at zero. Numerator and denominator are multiplied by a power that clears them.
     by = -min(0, _lowest_power(value.numerator, name), _lowest_power(value.denominator, name))
     over, under = (_coefficients(side, name, by) for side in (value.numerator, value.denominator))
     return _solution(over, under, SIGN_TESTS[operator], context)
@@ -87,7 +87,7 @@ def _solution(
 
 
 def _point_in_gap(sizes: list[Fraction], place: int) -> Fraction:
-    """A rational number in the gap before the mark of this place."""
+    """A rational number in the gap before the mark with this index."""
     if not sizes:
         return Fraction(0)
     if place == 0:
@@ -105,7 +105,7 @@ def _evaluate(coefficients: Coefficients, x: Fraction) -> Fraction:
 def _approximate_root(node: Node, context: Context) -> Fraction:
     size = approximate(evaluate_exactly(node, context.budget))
     if size is None:
-        raise Undecided("a root has no known size")
+        raise Undecided("a root of unknown value")
     return size
 
 
@@ -115,7 +115,7 @@ def _sorted(marks: list[Node], context: Context) -> list[Node]:
 
 
 def _roots(coefficients: Coefficients, context: Context) -> list[Node]:
-    """The real roots; raises Undecided where they are out of reach."""
+    """The real roots. Raises Undecided if they cannot be computed exactly."""
     left, found = coefficients, list[Node]()
     while len(left) > 1 and (root := _rational_root(left, context)) is not None:
         found.append(Number(root))
@@ -126,7 +126,7 @@ def _roots(coefficients: Coefficients, context: Context) -> list[Node]:
         squares = [*_quadratic_roots(left[::2])]
         return found + [one for square in squares for one in _square_roots(square, context)]
     if len(left) > 1:
-        raise Undecided("the roots of a polynomial are out of reach")
+        raise Undecided("a polynomial without an exact formula for its roots")
     return found
 
 
@@ -143,7 +143,7 @@ def _rational_root(coefficients: Coefficients, context: Context) -> Fraction | N
         scale *= coefficient.denominator
     over, under = abs(int(coefficients[0] * scale)), abs(int(coefficients[-1] * scale))
     if over.bit_length() + under.bit_length() > 60:
-        raise Undecided("the coefficients are too large")
+        raise Undecided("coefficients too large")
     tried = [Fraction(p, q) for q in _divisors(under) for p in _divisors(over)]
     context.budget.spend(len(tried) * len(coefficients))
     return next((r for p in tried for r in (p, -p) if not _evaluate(coefficients, r)), None)

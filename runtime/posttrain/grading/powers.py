@@ -1,4 +1,4 @@
-"""Powers in exact arithmetic: integer, fractional, and with variables in the exponent."""
+"""Evaluates powers exactly: with integer and fractional exponents, and with variables in the exponent."""
 
 from fractions import Fraction
 from hashlib import sha256
@@ -47,7 +47,7 @@ def integer_power(base: RationalFunction, exponent: int, budget: Budget) -> Rati
         ((monomial, coefficient),) = base.numerator.items()
         return _monomial_power(monomial, coefficient, exponent, base.independent, budget)
     if exponent > MAX_DEGREE:
-        raise Undecided(f"a power beyond {MAX_DEGREE} of a sum")
+        raise Undecided(f"an exponent of a sum larger than {MAX_DEGREE}")
     result = rational(1)
     for _ in range(exponent):
         result = multiply(result, base, budget)
@@ -82,7 +82,7 @@ def fractional_power(base: RationalFunction, exponent: Fraction, budget: Budget)
 
 
 def _is_positive(name: str, power: Exponent, monomial: Monomial) -> bool:
-    """Whether (name^power)^q may be taken factor by factor."""
+    """Whether the power can be distributed to this factor: the factor must not be negative."""
     if name[0] == "#" or name in (PI, E) or name.startswith(("#", E)):
         return True
     alone = sum(other[0] not in "#%" for other, _ in monomial) == 1
@@ -117,7 +117,7 @@ def _rational_root(number: Fraction, exponent: Fraction, budget: Budget) -> Rati
 
 
 def _exact_root(number: Fraction, exponent: Fraction) -> RationalFunction | None:
-    """Large numbers are not factored, but a perfect power is seen."""
+    """The root of a number that is too large to factor, if it is a perfect power."""
     if abs(exponent.numerator) != 1 or exponent.denominator > 64:
         return None
     roots = [_integer_root(part, exponent.denominator) for part in (number.numerator, number.denominator)]
@@ -135,8 +135,8 @@ def _integer_root(number: int, degree: int) -> int | None:
 
 
 def _symbolic_power(base: RationalFunction, exponent: RationalFunction, budget: Budget) -> RationalFunction:
-    """a^(n+1) as a * a^n, with a^n an unknown of its own; for prime a, for e, for a variable."""
-    # 2^n is independent of everything; of 2^(root of 2) that is not known.
+    """Evaluate a^(n+1) as a * a^n, where a^n is an unknown and a is a prime, e or a variable."""
+    # 2^n is algebraically independent of other unknowns; this is not known for 2^sqrt(2).
     varies = all(any(name[0] not in "#%" for name, _ in term) for term in exponent.numerator if term)
     free = base.independent and exponent.independent and IMAGINARY not in unknown_names(exponent) and varies
     if exponent.denominator is not ONE or base.denominator is not ONE or len(base.numerator) != 1:
@@ -173,7 +173,7 @@ def _power_term(
 ) -> RationalFunction:
     if not monomial:
         return power(base, rational(coefficient), budget)
-    # "&" in place of "#": a power with a variable exponent is not reduced as a root is.
+    # The prefix "&" instead of "#" exempts powers with a variable exponent from the reduction of roots.
     powers = [
         (f"{name.replace('#', '&')}^{_shorten(str(monomial))}", count * coefficient)
         for name, count in parts.items()
@@ -182,8 +182,10 @@ def _power_term(
 
 
 def opaque_value(name: str, arguments: list[RationalFunction]) -> RationalFunction:
-    """A value known only by its name and arguments. Long ones by their digest: written out within each
-    other they would grow without bound."""
+    """A value that is known only by its name and arguments.
+
+    Long names are hashed, because nested names would grow without bound.
+    """
     return unknown(f"@{name}({_shorten(','.join(map(canonical_name, arguments)))})", free=False)
 
 

@@ -108,7 +108,7 @@ def concluding_value(text: str) -> str | None:
 
 
 def _find_values(sentence: str) -> list[re.Match[str]]:
-    """Formulas, and the numbers outside them, in order. Names such as $x$ count only if there are no others."""
+    """Formulas, and numbers outside them, in order. Names such as $x$ count only if there is nothing else."""
     exact = APPROXIMATION.sub("", sentence)
     sentence = exact if NUMBER.search(exact) else sentence
     formulas = [*MATH.finditer(sentence)]

@@ -1,4 +1,4 @@
-"""Percentages, quantities with units, money, ratios."""
+"""Compares percentages, quantities with units, amounts of money, and ratios."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -64,7 +64,7 @@ def _compare_quantities(left: Quantity, right: Quantity, context: Context) -> Ou
     if one and two:
         return _compare_converted(left, right, one, two, context)
     if one is None and two is None and not _units_overlap(left.unit, right.unit):
-        return Outcome(False, f"'{left.unit}' is not '{right.unit}'")
+        return Outcome(False, f"different units '{left.unit}' and '{right.unit}'")
     return outcome
 
 
@@ -76,7 +76,7 @@ def _compare_converted(left: Quantity, right: Quantity, one: Unit, two: Unit, co
         ]
         return context.compare(values[0], values[1], context)
     if one.dimensions != two.dimensions:
-        return Outcome(False, f"'{left.unit}' does not measure what '{right.unit}' does")
+        return Outcome(False, f"units '{left.unit}' and '{right.unit}' of different dimensions")
     return context.compare(
         Product((left.value, Number(one.factor))), Product((right.value, Number(two.factor))), context
     )
@@ -99,7 +99,7 @@ def _unit_words(unit: str) -> frozenset[str]:
 
 
 def _units_overlap(one: str, two: str) -> bool:
-    """`apples` and `red apples` may be the same apples; `apples` and `pears` are not."""
+    """Whether one unit contains all words of the other, such as `apples` and `red apples`."""
     first, second = _unit_words(one), _unit_words(two)
     return first <= second or second <= first
 

@@ -1,4 +1,4 @@
-"""Parses quantities: a percentage, a value with a currency before it or with a unit or a noun after it."""
+"""Parses quantities: percentages, amounts of money, and values with a unit or a noun."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -57,7 +57,7 @@ def _with_currency(currency: str, node: Node) -> Node:
 
 
 def _unit_start(tokens: list[Token], marks: list[str], mode: ParseMode) -> int | None:
-    """Where the unit begins that ends this run, if one does."""
+    """The index at which the unit at the end of this run starts, or None."""
     degrees = _degrees_start(marks)
     if degrees is not None:
         return degrees
@@ -71,7 +71,7 @@ def _unit_start(tokens: list[Token], marks: list[str], mode: ParseMode) -> int |
 
 
 def _degrees_start(marks: list[str]) -> int | None:
-    """`^ \\circ` or `^{\\circ}`, with C or F after it or not, at the end and nowhere before it."""
+    """The index of `^ \\circ` or `^{\\circ}` at the end, optionally followed by C or F, or None."""
     if marks.count("circ") != 1:
         return None
     place = marks.index("circ")
@@ -90,7 +90,7 @@ def _with_unit(tokens: list[Token], start: int, parse_tokens: ParseTokens) -> No
         )
     value, unit = parse_tokens(tokens[:start]), unit_text(tokens[start:])
     if parse_unit(unit) is None and not _is_counted_noun(unit, tokens[:start]):
-        raise ParseError("words that are no unit")
+        raise ParseError("words that are not a unit")
     first, _, rest = unit.partition(" ")
     if first.lower() in SCALES:
         value, unit = Product((value, Number(Fraction(SCALES[first.lower()])))), rest.removeprefix("of ")
@@ -100,7 +100,7 @@ def _with_unit(tokens: list[Token], start: int, parse_tokens: ParseTokens) -> No
 
 
 def _is_counted_noun(unit: str, core: list[Token]) -> bool:
-    """Whether unknown words after a number can be what is counted: `red apples`, and not `is the answer`."""
+    """Whether unknown words after a number can be a counted noun: `red apples`, but not `is the answer`."""
     words = unit.lower().split()
     return len(words) <= MAX_WORDS and not set(words) & VERBS and any(t.kind in AMOUNT_KINDS for t in core)
 
@@ -110,7 +110,7 @@ def _starts_amount(tokens: list[Token], place: int) -> bool:
 
 
 def _add_quantities(first: Node, second: Node) -> Node:
-    """2 hours 30 minutes as one quantity in the first unit."""
+    """The sum of two quantities in the first unit, as for 2 hours 30 minutes."""
     if isinstance(first, Quantity) and isinstance(second, Quantity):
         one, two = parse_unit(first.unit), parse_unit(second.unit)
         if one and two and one.dimensions == two.dimensions:

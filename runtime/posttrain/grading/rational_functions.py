@@ -1,9 +1,8 @@
 """Exact arithmetic on quotients of polynomials over the rationals.
 
-The unknowns are variables, pi, e, i, roots of primes, powers such as 2^n, and anything else as a name that is
-only equal to itself. A polynomial is a dict from monomials to coefficients. Where every unknown is
-independent of the others (`free`), two values are equal only when they are the same here, so that
-inequality is proved too.
+The unknowns are variables, pi, e, i, roots of primes, powers such as 2^n, and names of other values, which
+are equal only to themselves. A polynomial is a dict from monomials to coefficients. If all unknowns are
+algebraically independent (`free`), two values with different representations are provably different.
 """
 
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ IMAGINARY, PI, E = "%i", "%pi", "%e"
 
 
 class Undecided(Exception):
-    """Exact arithmetic cannot say; the message gives the reason."""
+    """Exact arithmetic cannot decide. The message states the reason."""
 
 
 class Undefined(Exception):
@@ -26,7 +25,7 @@ class Undefined(Exception):
 
 
 class Budget:
-    """Bounds the work of one comparison, whatever the input: steps in all, bits in any one number."""
+    """Limits the work of one comparison: the total number of steps, and the bits of each number."""
 
     def __init__(self, steps: int, bits: int):
         self.remaining = steps
@@ -35,10 +34,10 @@ class Budget:
     def spend(self, steps: int) -> None:
         self.remaining -= steps
         if self.remaining < 0:
-            raise Undecided("too much exact arithmetic")
+            raise Undecided("exact arithmetic exceeds its budget")
 
     def admit_bits(self, bits: float) -> None:
-        """Before a number of this many bits is worked out."""
+        """Check the size of a number before it is computed."""
         if bits > self.bits:
             raise Undecided(f"a number of more than {self.bits} bits")
         self.spend(1 + int(bits) // 64)
@@ -69,7 +68,7 @@ def as_rational(value: RationalFunction) -> Fraction | None:
 
 
 def multiply_monomials(left: Monomial, right: Monomial) -> tuple[Monomial, Fraction]:
-    """The product of two monomials, roots and powers of i reduced."""
+    """The product of two monomials, with reduced roots and powers of i."""
     if not left or not right:
         return left or right, Fraction(1)
     powers = dict(left)
@@ -124,7 +123,7 @@ def multiply_polynomials(left: Polynomial, right: Polynomial, budget: Budget) ->
 
 
 def quotient(over: Polynomial, under: Polynomial, free: bool, budget: Budget) -> RationalFunction:
-    """over/under, with a monomial below multiplied away."""
+    """over/under. A denominator with one term is eliminated."""
     if not under:
         raise Undefined("division by zero")
     if not over:
@@ -171,7 +170,7 @@ def equal(left: RationalFunction, right: RationalFunction, budget: Budget) -> bo
 
 
 def canonical_name(value: RationalFunction) -> str:
-    """A canonical name for a value, by which it can stand as an unknown in another."""
+    """A canonical name for a value, so that it can be an unknown in another value."""
     parts = (_canonical_polynomial(value.numerator), _canonical_polynomial(value.denominator))
     return parts[0] if value.denominator == ONE else "/".join(parts)
 
@@ -188,7 +187,7 @@ def unknown_names(value: RationalFunction) -> set[str]:
 
 
 def factorize(number: int, budget: Budget) -> dict[int, int] | None:
-    """The prime factors of a positive integer, None when it has large ones."""
+    """The prime factors of a positive integer, or None when some are too large to find."""
     factors: dict[int, int] = {}
     candidate = 2
     while candidate * candidate <= number:

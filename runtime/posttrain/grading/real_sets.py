@@ -1,4 +1,4 @@
-"""The set of reals that an answer describes: intervals, unions, inequalities."""
+"""Converts answers such as intervals, unions and inequalities to sets of reals, and compares them."""
 
 from posttrain.grading.context import Context, Outcome, all_of
 from posttrain.grading.expression_tree import (
@@ -37,7 +37,7 @@ def is_interval(node: Node) -> bool:
 
 
 def interval_set(node: Node, context: Context) -> IntervalSet | None:
-    """The set that a node describes, or None when it describes none. Raises Undecided."""
+    """The set that a node describes, or None when it does not describe a set. Raises Undecided."""
     match node:
         case NamedSet("reals"):
             return REAL_LINE
@@ -99,17 +99,17 @@ def _apply_operation(
 
 
 def _chain(node: Relation, context: Context) -> IntervalSet | None:
-    """1 < x <= 3, x != 2, 2x > 4: each link solved for the one variable."""
+    """The set of a chain such as 1 < x <= 3, x != 2 or 2x > 4. Each link is solved for the variable."""
     result = REAL_LINE
     for link, operator in enumerate(node.operators):
         around = _around_zero(node.sides[link], operator, node.sides[link + 1], context)
         if around is not None:
             result = intersection(result, around, context)
             continue
-        found = solve_for_bound(node.sides[link], operator, node.sides[link + 1], context)
+        bound = solve_for_bound(node.sides[link], operator, node.sides[link + 1], context)
         half = (
-            half_line(*found)
-            if found
+            half_line(*bound)
+            if bound
             else solution_set(node.sides[link], operator, node.sides[link + 1], context)
         )
         if half is None:
@@ -119,7 +119,7 @@ def _chain(node: Relation, context: Context) -> IntervalSet | None:
 
 
 def _around_zero(left: Node, operator: str, right: Node, context: Context) -> IntervalSet | None:
-    """|u| < c as -c < u < c, and |u| > c as the rest."""
+    """The set of |u| < c, which is -c < u < c, or of |u| > c, which is the complement."""
     if isinstance(right, Call):
         left, right, operator = right, left, FLIPPED_OPERATORS.get(operator, "")
     match left:
@@ -132,16 +132,16 @@ def _around_zero(left: Node, operator: str, right: Node, context: Context) -> In
 
 
 def compare_sets(left: Node, right: Node, context: Context) -> Outcome | None:
-    """Whether two nodes describe the same set of reals; None when one of them describes none."""
-    apart = _free_names(left) != _free_names(right)
+    """Whether two nodes describe the same set of reals. None when one of them does not describe a set."""
+    names_differ = _free_names(left) != _free_names(right)
     if (
         contains_node(left, Relation)
         and contains_node(right, Relation)
         and _free_names(left)
         and _free_names(right)
-        and apart
+        and names_differ
     ):
-        return Outcome(False, "sets of values of different variables")
+        return Outcome(False, "sets of different variables")
     try:
         one, two = interval_set(left, context), interval_set(right, context)
         if one is None or two is None:
@@ -160,11 +160,11 @@ def compare_interval_sets(one: IntervalSet, two: IntervalSet, context: Context) 
 
 
 def _free_names(node: Node) -> set[str]:
-    """The variables, but for those that only a set-builder binds."""
+    """The variables, except those that a set-builder binds."""
     return {name for name in symbols(node) if not name.startswith(PARAMETER)}
 
 
 def _compare_intervals(one: Interval, two: Interval, context: Context) -> Outcome:
     if (one.low_closed, one.high_closed) != (two.low_closed, two.high_closed):
-        return Outcome(False, "one interval has an endpoint that the other leaves out")
+        return Outcome(False, "only one of the intervals includes an endpoint")
     return all_of([compare_scalars(one.low, two.low, context), compare_scalars(one.high, two.high, context)])

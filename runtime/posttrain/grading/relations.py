@@ -1,4 +1,4 @@
-"""Equations, inequalities, assignments, congruences: against each other, and against bare values."""
+"""Compares equations, inequalities, assignments and congruences with each other and with bare values."""
 
 from posttrain.grading.context import Context, Outcome, all_of, any_of
 from posttrain.grading.expression_tree import (
@@ -57,7 +57,7 @@ def _compare_relations(left: Relation, right: Relation, context: Context) -> Out
 
 
 def _ascending(node: Relation) -> Relation:
-    """c > b > a as a < b < c."""
+    """Convert c > b > a to a < b < c."""
     if not set(node.operators) <= set(FLIPPED):
         return node
     return Relation(node.sides[::-1], tuple(FLIPPED[operator] for operator in reversed(node.operators)))
@@ -82,7 +82,7 @@ def _compare_assignments(
 
 
 def _rename_argument(one: Node, two: Node, value: Node) -> Node:
-    """The value of f(t) in the variable of f(x): what the variable is called does not matter."""
+    """Rename the variable in the value of f(t) to that of f(x), since its name does not matter."""
     match one, two:
         case Call(_, (Symbol() as new,)), Call(_, (Symbol(old),)) if new.name != old:
             is_used = new.name in symbols(value)
@@ -92,7 +92,7 @@ def _rename_argument(one: Node, two: Node, value: Node) -> Node:
 
 
 def _same_label(one: Node, two: Node) -> bool:
-    """The same name, or names of which one says nothing: words, or f(x) for y."""
+    """Whether two labels can name the same value: equal names, a label in words, or f(x) and y."""
     if isinstance(one, Text) or isinstance(two, Text):
         return True
     if isinstance(one, Symbol) and isinstance(two, Symbol):
@@ -105,7 +105,7 @@ def _same_label(one: Node, two: Node) -> bool:
 
 
 def _compare_up_to_factor(left: Relation, right: Relation, context: Context) -> Outcome:
-    """Two relations of two sides each, as polynomials up to a factor."""
+    """Compares two relations with two sides each, as polynomials up to a factor."""
     one, first = _flip(left)
     two, second = _flip(right)
     if first != second:
@@ -130,14 +130,14 @@ def _compare_with_value(relation: Relation, value: Node, context: Context) -> Ou
         true = compare_scalars(relation.sides[0], last, context)
         if true.equal or contains_named_function(relation.sides[0]):
             return context.compare(last, value, context)
-        return true._replace(reason="an equation that is false")
+        return true._replace(reason="a false equation")
     if not symbols(last) and not symbols(value) and _defines_value(relation.sides[0], last):
         return context.compare(last, value, context)
-    return Outcome(False, "an equation against a value")
+    return Outcome(False, "an equation compared with a value")
 
 
 def _defines_value(left: Node, right: Node) -> bool:
-    """a + b = 5 gives a value, x^2 - 1 = 0 does not: it is to be solved."""
+    """Whether an equation defines a value, such as a + b = 5, or must be solved, such as x^2 - 1 = 0."""
     return (_only_symbols(left) and bool(symbols(left))) or (
         bool(symbols(left))
         and not (isinstance(right, Number) and right.value == 0)
@@ -156,21 +156,21 @@ def _only_symbols(node: Node) -> bool:
 
 
 def contains_named_function(node: Node) -> bool:
-    """Whether a function stands in it of which only the name is known: lim f(x) = 2 gives a value."""
+    """Whether a node contains an unknown function such as f(x), so that lim f(x) = 2 defines a value."""
     named = isinstance(node, Call) and node.name.startswith(":")
     return named or any(contains_named_function(child) for child in children(node))
 
 
 def _is_named_quantity(node: Node) -> bool:
-    """A named quantity such as |AB|, f(2) or cos A."""
+    """Whether a node is a named quantity such as |AB|, f(2) or cos A."""
     return isinstance(node, Call)
 
 
 def _compare_remainder(left: Node, right: Node, context: Context) -> Outcome:
-    """7 mod 3 as the number 1."""
+    """Compares with a remainder: 7 mod 3 is the number 1."""
     sides = [_modulo_node(node) if isinstance(node, Congruence) else node for node in (left, right)]
     if sides[0] is None or sides[1] is None:
-        return Outcome(False, "a congruence against something else")
+        return Outcome(False, "a congruence compared with another type")
     return context.compare(sides[0], sides[1], context)
 
 

@@ -1,4 +1,4 @@
-"""Two scalars: are they the same number, or the same expression?"""
+"""Compares two scalars: numbers or expressions."""
 
 from fractions import Fraction
 
@@ -52,7 +52,7 @@ def _compare_exactly(left: Node, right: Node, context: Context) -> Outcome:
         return near
     if is_decisive(first) and is_decisive(second):
         return Outcome(False, _difference_reason(first, second))
-    return _compare_symbolically(left, right, "exact arithmetic does not settle it", context)
+    return _compare_symbolically(left, right, "exact arithmetic cannot decide", context)
 
 
 def _difference_reason(first: RationalFunction, second: RationalFunction) -> str:
@@ -92,7 +92,7 @@ def _compare_infinities(left: int, right: int) -> Outcome:
 
 
 def _compare_immense(left: Node, right: Node, context: Context) -> Outcome | None:
-    """Numbers too large to write out: decided by size, or by their parts."""
+    """Compares numbers that are too large to compute, by their size or their parts."""
     try:
         sizes = immense_sign(left, context.budget), immense_sign(right, context.budget)
         if not any(sizes):
@@ -105,7 +105,7 @@ def _compare_immense(left: Node, right: Node, context: Context) -> Outcome | Non
             )
         small = _value(right if sizes[0] else left, context)
         if small is not None and small.numerator.bit_length() < IMMENSE_BITS:
-            return Outcome(False, f"one side is beyond 2^{IMMENSE_BITS}, the other is not")
+            return Outcome(False, f"only one side is larger than 2^{IMMENSE_BITS} in magnitude")
     except (Undecided, Undefined):
         pass
     return None
@@ -124,7 +124,7 @@ def _compare_parts(left: Node, right: Node, context: Context) -> Outcome | None:
 def _compare_within_tolerance(
     left: Node, right: Node, known: tuple[Fraction | None, Fraction | None], context: Context
 ) -> Outcome | None:
-    """Whether the two are the same by a declared tolerance; None when none applies or they are apart."""
+    """An outcome if both are equal within the tolerance or rounding of the options, else None."""
     options = context.options
     tolerant = options.rel_tol > 0 or options.abs_tol > 0
     decimals = (
@@ -140,11 +140,11 @@ def _compare_within_tolerance(
     first, second = values
     if first is None or second is None:
         closed = not (symbols(left) or symbols(right))
-        return Outcome(None, "a decimal against a value that is not rational") if closed else None
+        return Outcome(None, "a decimal compared with a value that is not rational") if closed else None
     if tolerant and abs(first - second) <= max(
         Fraction(options.abs_tol), Fraction(options.rel_tol) * abs(second)
     ):
-        return Outcome(True, "equal within the declared tolerance")
+        return Outcome(True, "equal within the tolerance")
     return _compare_rounded(decimals, (first, second))
 
 
@@ -165,13 +165,16 @@ def _compare_rounded(
         if digits >= FLOAT_DIGITS:
             unit = max(unit, abs(written) * FLOAT_ERROR)
         if written * value >= 0 and (abs(gap) <= unit / 2 or 0 <= gap < unit):
-            return Outcome(True, f"equal to the {digits} digits written")
+            return Outcome(True, f"equal to {digits} significant digits")
     return None
 
 
 def _decimal(node: Node, options: Options, reference: bool, rounded: bool = False) -> Decimal | None:
-    """The last place of a decimal that may stand for a longer value. `rounded`: the other side is a root, or
-    has pi in it, so that a decimal beside it can only be a rounded one."""
+    """The unit and digits of a decimal that may be a rounded value, else None.
+
+    rounded: the other side contains a root, a function or a constant such as pi, so that a decimal equal to
+    it must be rounded.
+    """
     number, scale = _literal(node)
     if number is None or number.decimal_places is None:
         return None
@@ -186,7 +189,7 @@ def _decimal(node: Node, options: Options, reference: bool, rounded: bool = Fals
 
 
 def _literal(node: Node) -> tuple[Number | None, Fraction]:
-    """A decimal, alone or times a power of ten."""
+    """A decimal literal and its scale: alone, times a power of ten, or a percentage."""
     match node:
         case Number():
             return node, Fraction(1)
@@ -204,7 +207,7 @@ def _literal(node: Node) -> tuple[Number | None, Fraction]:
 
 
 def order_scalars(left: Node, right: Node, context: Context) -> int:
-    """-1, 0 or 1 for real numbers and infinities; raises Undecided."""
+    """-1, 0 or 1 as left is less than, equal to or greater than right. Raises Undecided."""
     infinite = infinity_sign(left), infinity_sign(right)
     if any(infinite):
         return (infinite[0] > infinite[1]) - (infinite[0] < infinite[1])
@@ -215,7 +218,7 @@ def order_scalars(left: Node, right: Node, context: Context) -> int:
         raise Undecided(verdict.reason)
     values = [_value(node, context) for node in (left, right)]
     if values[0] is None or values[1] is None:
-        raise Undecided("an endpoint has no known size")
+        raise Undecided("an endpoint of unknown value")
     return 1 if values[0] > values[1] else -1
 
 

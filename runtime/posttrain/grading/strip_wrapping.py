@@ -42,7 +42,7 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 @lru_cache(maxsize=4096)
 def strip_wrapping(text: str) -> str:
     """The answer without its wrapping. Raises TooLarge for long texts and deep nesting."""
-    # Some patterns below take exponential time on long runs of spaces.
+    # Some patterns below are very slow on long runs of spaces.
     text = " ".join(to_latex_ascii(text).split())
     if len(text) > MAX_CHARACTERS:
         raise TooLarge(f"more than {MAX_CHARACTERS} characters")

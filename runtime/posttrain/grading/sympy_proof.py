@@ -1,4 +1,4 @@
-"""Equality proved by sympy. The objects are built one by one from the tree; no text is ever parsed here."""
+"""Proves equality with sympy. Its objects are built from the expression tree; sympy never parses text."""
 
 from fractions import Fraction
 from typing import Any
@@ -35,16 +35,16 @@ SYMPY_NAMES = {
 
 
 class SympyChecker(NumericChecker):
-    """Points first, as in a worker without proofs; then simplification of the difference to zero."""
+    """Compares at sampled points first, then tries to simplify the difference to zero."""
 
     def compare(self, left: Node, right: Node) -> Outcome:
-        agreed = super().compare(left, right)
-        if not agreed.equal:
-            return agreed
+        numeric = super().compare(left, right)
+        if not numeric.equal:
+            return numeric
         return (
-            Outcome(True, "their difference simplifies to zero", "symbolic")
+            Outcome(True, "the difference simplifies to zero", "symbolic")
             if is_provably_equal(left, right)
-            else agreed
+            else numeric
         )
 
 
@@ -92,7 +92,7 @@ def _compound_to_sympy(node: Node) -> Any:
         case Call(name, arguments):
             return _call_to_sympy(name, [to_sympy(argument) for argument in arguments])
         case _:
-            raise Undecided(f"{type(node).__name__.lower()} is no scalar")
+            raise Undecided(f"{type(node).__name__.lower()} is not a scalar")
 
 
 def _to_sympy_rational(value: Fraction) -> Any:
@@ -113,5 +113,5 @@ def _call_to_sympy(name: str, values: list[Any]) -> Any:
     if name == "cis":
         return sympy.exp(sympy.I * values[0])
     if name not in SYMPY_NAMES:
-        raise Undecided(f"the function {name.strip(':')} is not known")
+        raise Undecided(f"unknown function {name.strip(':')}")
     return getattr(sympy, SYMPY_NAMES[name])(*values)

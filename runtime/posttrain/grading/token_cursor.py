@@ -1,4 +1,4 @@
-"""A cursor over the tokens of one expression, with a bound on how deep the grammar may go."""
+"""A cursor over the tokens of one expression, with a limit on the parser's depth."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -18,10 +18,11 @@ FACTORS = frozenset(("letter", "roman", "(", "[", "{", "begin"))
 
 @dataclass(frozen=True, slots=True)
 class ParseMode:
-    """How to read what can be read in two ways.
+    """How to parse ambiguous notation.
 
-    tight_products: `1/2x` is 1/(2x). log_base_10: `log` without a base is to base 10. unit_letters: a letter
-    after a number may be a unit.
+    tight_products: `1/2x` is 1/(2x).
+    log_base_10: `log` without a base has base 10.
+    unit_letters: a letter after a number can be a unit.
     """
 
     tight_products: bool = False
@@ -33,8 +34,11 @@ ParseBracketed = Callable[[list[Token], ParseMode, int], Node]
 
 
 class TokenCursor(ABC):
-    """What stands in brackets may be more than a scalar (a tuple, a set), so the parser of whole answers
-    comes in as `parse_bracketed`, and the modules do not import each other."""
+    """The base class of the expression parsers.
+
+    Brackets can contain more than a scalar, such as a tuple or a set. The parser of complete answers, passed
+    as `parse_bracketed` to avoid a circular import, parses them.
+    """
 
     def __init__(self, tokens: list[Token], mode: ParseMode, depth: int, parse_bracketed: ParseBracketed):
         self.tokens = tokens
@@ -52,7 +56,7 @@ class TokenCursor(ABC):
 
     @abstractmethod
     def parse_tokens(self, tokens: list[Token]) -> Node:
-        """Other tokens as an expression of their own."""
+        """Parse other tokens as a separate expression."""
 
     @abstractmethod
     def power(self) -> Node: ...
@@ -66,7 +70,7 @@ class TokenCursor(ABC):
 
     def take(self) -> Token:
         if self.position >= len(self.tokens):
-            raise ParseError("something is missing at the end")
+            raise ParseError("unexpected end of the expression")
         self.position += 1
         return self.tokens[self.position - 1]
 
@@ -76,7 +80,7 @@ class TokenCursor(ABC):
             raise TooLarge(f"nested deeper than {MAX_DEPTH}")
 
     def starts_factor(self) -> bool:
-        """Whether the next token begins a factor, with no sign of multiplication before it."""
+        """Whether the next token starts a factor without a multiplication sign."""
         name = self.peek()
         if name == "|":
             return self.bars == 0
@@ -87,7 +91,7 @@ class TokenCursor(ABC):
         return name not in NON_FACTORS if kind == "command" else kind in FACTORS
 
     def operand(self) -> Node:
-        """One factor: what a root sign without braces covers."""
+        """Parse one factor, such as the argument of a root without braces."""
         self.enter_level()
         node = self.primary()
         self.depth -= 1
@@ -97,7 +101,7 @@ class TokenCursor(ABC):
         return self.read_enclosed(self.position)
 
     def read_enclosed(self, start: int) -> Node:
-        """What the brackets hold that open at `start`."""
+        """Parse the content of the brackets that open at `start`."""
         end = closing_index(self.tokens, start)
         self.enter_level()
         node = self.parse_bracketed(self.tokens[start : end + 1], self.mode, self.depth)

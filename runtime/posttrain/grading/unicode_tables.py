@@ -1,6 +1,6 @@
-"""Characters and names of mathematics outside LaTeX, with their LaTeX names."""
+"""Tables from Unicode characters and names of mathematics to LaTeX commands."""
 
-# ruff: noqa: RUF001 - characters that look like others are the subject of this table
+# ruff: noqa: RUF001 - this table contains ambiguous characters on purpose
 
 import re
 import unicodedata
@@ -52,7 +52,7 @@ TRANSLATION = str.maketrans(
 
 
 def to_latex_ascii(text: str) -> str:
-    """The text in ASCII and LaTeX commands, as far as the characters are known."""
+    """Convert the known characters of a text to ASCII and LaTeX commands."""
     if text.isascii():
         return text
     text = SUPERSCRIPT_RUN.sub(lambda run: "^{" + run[0].translate(SUPERSCRIPTS) + "}", text)
@@ -81,7 +81,7 @@ CONSTANTS = {
 }
 
 ONLY_COMMANDS = frozenset(("Gamma", "arg", "Re", "Im", "tg", "lg", "tr", "trace"))
-# Words that a letter run may be, when it is written without a backslash.
+# Names that are recognized without a backslash.
 WORD_COMMANDS = {
     **{name: name for name in FUNCTIONS if name not in ONLY_COMMANDS},
     **{name: name for name in GREEK.values()},
@@ -90,7 +90,7 @@ WORD_COMMANDS = {
     "frac": "frac", "union": "cup", "infty": "infty", "times": "times",
 }  # fmt: skip
 
-# Short words that are no product of variables.
+# Short words that are prose, not a product of variables.
 STOP_WORDS = """
 let get got set sum its but had how who why see use way new now old our own too top say put per off nor
 non low did end far few lot job try age big box boy car dog eat egg fee fit fun gas guy hat hit hot key
@@ -103,8 +103,10 @@ MAX_LETTERS = 3
 
 
 def split_letters(word: str, raised: bool = False) -> list[tuple[str, str]] | None:
-    """A run of letters as (kind, name) parts: known names first, else single letters; None for prose, which
-    has no exponent."""
+    """Split a run of letters into (kind, name) parts: known names, else single letters.
+
+    Returns None for prose. A run with an exponent (`raised`) is never a stop word.
+    """
     if word in WORD_COMMANDS:
         return [("command", WORD_COMMANDS[word])]
     if len(word) == 1:

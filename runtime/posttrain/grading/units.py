@@ -98,7 +98,7 @@ POWERS = {"square": 2, "sq": 2, "sq.": 2, "cubic": 3, "cu": 3, "cu.": 3, "square
 
 @lru_cache(maxsize=1024)
 def parse_unit(unit: str) -> Unit | None:
-    """The size and dimensions of a unit, or None for words that are no unit of measure (`apples`)."""
+    """The factor and dimensions of a unit, or None for words such as `apples` that are not a unit."""
     over, *under = PER.split(UNIT_ALIASES.get(unit, unit).strip())
     factor, powers = Fraction(1), dict[str, int]()
     for text, direction in [(over, 1)] + [(part, -1) for part in under]:
@@ -126,5 +126,5 @@ def _parse_factor(text: str) -> tuple[Fraction, str, int] | None:
 
 
 def is_unit(word: str) -> bool:
-    """Whether a bare word, outside \\text, stands for a unit rather than for variables."""
+    """Whether a bare word, outside \\text, is a unit and not a product of variables."""
     return len(word) > 1 and (word in UNIT_TABLE or word in UNIT_ALIASES)

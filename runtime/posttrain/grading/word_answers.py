@@ -1,4 +1,4 @@
-"""Answers in words: names, yes and no, choices, numbers spelled out, phrases that mean a set."""
+"""Parses answers in words: yes and no, choices, spelled-out numbers, phrases that mean a set."""
 
 import re
 from fractions import Fraction
@@ -58,7 +58,7 @@ LETTER = re.compile(r"(?:(?:option|choice)\s+)?\(?([A-Ja-j])\)?[.:]?", re.IGNORE
 
 
 def normalize_words(text: str, case_sensitive: bool = False) -> str:
-    """The words of an answer: no LaTeX, no punctuation, single spaces, no leading article."""
+    """The words of an answer without LaTeX, punctuation, repeated spaces and the leading article."""
     text = TEXT_COMMAND.sub(r" \1 ", text)
     text = ORDINAL.sub("", COMMAND.sub(" ", text.replace("\\ ", " ")))
     text = " ".join(NOT_WORDS.sub("" if "'" in text else " ", text.replace("'", "")).split())
@@ -66,14 +66,14 @@ def normalize_words(text: str, case_sensitive: bool = False) -> str:
 
 
 def parse_phrase(text: str) -> Node | None:
-    """The node that a set phrase or a number in words stands for."""
+    """The node for a known phrase or a number in words, or None."""
     words = " ".join(TEXT_COMMAND.sub(r" \1 ", text).casefold().strip(" .$").split())
     known = PHRASES.get(words) or PHRASES.get(ARTICLE.sub("", words))
     return known if known is not None else _parse_number_words(words)
 
 
 def _parse_number_words(text: str) -> Node | None:
-    """`twenty-one`, `five apples`."""
+    """Parse a number in words, optionally with a noun: `twenty-one`, `five apples`."""
     words = text.replace("-", " ").split()
     total, current, used = 0, 0, 0
     for word in words:
@@ -97,13 +97,13 @@ def _parse_number_words(text: str) -> Node | None:
 
 
 def leading_choice(text: str) -> str | None:
-    """The letter that a sentence begins with, before the reason for it."""
+    """The choice letter at the start of a sentence that continues with a reason."""
     match = CHOICE_WITH_REASON.match(text)
     return match[1] if match else None
 
 
 def parse_choice(text: str) -> tuple[str, str] | None:
-    """The letter of a choice and what stands after it: `(B) 12` is B and 12."""
+    """The letter of a choice and the text after it: `(B) 12` is B and 12."""
     text = TEXT_COMMAND.sub(r" \1 ", text).strip(" $*.")
     if lone := LETTER.fullmatch(text):
         return lone[1].upper(), ""

@@ -37,7 +37,7 @@ def main(parent: int) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """End this process with its parent. Other systems than Linux rely on the closed pipe and the CPU limit."""
+    """End this process with its parent. Outside Linux, the closed pipe and the CPU limit end it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -72,7 +72,7 @@ def grade_task(task: dict[str, Any], options: Options, symbolic: SymbolicChecker
     except MemoryError:
         return Outcome(None, "a worker ran out of memory", "limit")
     except Exception as error:
-        return Outcome(None, f"a worker failed: {type(error).__name__}", "limit")
+        return Outcome(None, f"internal error in a worker: {type(error).__name__}", "limit")
 
 
 def _send(replies: Any, message: dict[str, Any]) -> None:

@@ -1,7 +1,8 @@
-"""Worker processes that can be killed. Works from any thread, sets no signal, leaves nothing behind.
+"""A pool of worker processes with a time limit for each task.
 
-Workers are started when they are first needed, by one thread that lives as long as the pool: Linux ends a
-child when the thread that started it ends, and the calling thread may be short-lived.
+The pool works from any thread, sets no signal handlers, and leaves no processes behind. Workers start on
+demand, from one thread that lives as long as the pool: with PDEATHSIG, Linux kills a child when the thread
+that started it ends, and the calling thread can be short-lived.
 """
 
 import atexit
@@ -29,12 +30,12 @@ from posttrain.grading.worker_process import (
 
 MAX_WORKERS = 4
 READ_CHUNK_BYTES = 1 << 16
-NOT_STARTED = Outcome(None, "out of time before it was tried", "limit")
+NOT_STARTED = Outcome(None, "time limit reached before the comparison started", "limit")
 
 
 @dataclass(slots=True)
 class PoolStats:
-    """What the pool has done, for tests and profiling."""
+    """Statistics of the pool, for tests and profiling."""
 
     started: int = 0
     killed: int = 0
@@ -57,7 +58,7 @@ class WorkerPool:
         self.launcher = ThreadPoolExecutor(1, thread_name_prefix="grading-launcher")
 
     def run(self, tasks: list[Task], within_s: float | None = None) -> list[Outcome]:
-        """An outcome for each task, in order. A worker is killed when its task is past its timeout."""
+        """An outcome for each task, in order. A worker whose task exceeds its time limit is killed."""
         if not tasks:
             return []
         end = time.monotonic() + within_s if within_s is not None else float("inf")
@@ -74,12 +75,12 @@ class WorkerPool:
         return call.outcomes
 
     def _acquire_slots(self, requested: int) -> int:
-        """At least one slot, more when they are free."""
+        """Wait for one slot, and take more if they are free."""
         self.slots.acquire()
-        held = 1
-        while held < min(requested, self.size) and self.slots.acquire(blocking=False):
-            held += 1
-        return held
+        acquired = 1
+        while acquired < min(requested, self.size) and self.slots.acquire(blocking=False):
+            acquired += 1
+        return acquired
 
     def _run_call(self, call: "PoolCall") -> None:
         while time.monotonic() < call.end:
@@ -147,18 +148,18 @@ class WorkerPool:
 
     def _handle_timeout(self, worker: Worker, call: "PoolCall") -> None:
         if worker.task_index is not None and worker.task is not None:
-            late = Outcome(None, f"no decision within {worker.task.timeout_s:g} s", "limit")
+            late = Outcome(None, f"time limit of {worker.task.timeout_s:g} s exceeded", "limit")
             call.outcomes[worker.task_index] = worker.provisional or late
         self._discard(worker, call)
 
     def _handle_exit(self, worker: Worker, call: "PoolCall") -> None:
         if worker.task_index is not None:
-            lost = Outcome(None, f"a worker ended with code {worker.process.wait()}", "limit")
+            lost = Outcome(None, f"a worker exited with code {worker.process.wait()}", "limit")
             call.outcomes[worker.task_index] = worker.provisional or lost
         self._discard(worker, call)
         if not worker.ready:
             command = " ".join([sys.executable, *COMMAND, "0"])
-            raise RuntimeError(f"a grading worker does not start; `{command}` shows why")
+            raise RuntimeError(f"cannot start a grading worker; run `{command}` to see the error")
 
     def _discard(self, worker: Worker, call: "PoolCall") -> None:
         call.workers.remove(worker)
@@ -187,7 +188,7 @@ class WorkerPool:
 
 @dataclass(slots=True)
 class PoolCall:
-    """One call of `run`: what is left to do, what is done, who works on it, and when it must end."""
+    """The state of one call of `run`: pending tasks, outcomes, workers and deadline."""
 
     pending: "deque[tuple[int, Task]]"
     outcomes: list[Outcome]
@@ -198,7 +199,7 @@ class PoolCall:
 
 @dataclass(slots=True)
 class SharedPool:
-    """The pool of this process, made when it is first needed."""
+    """The pool of this process, created on first use."""
 
     pool: WorkerPool | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -215,7 +216,7 @@ def shared_pool() -> WorkerPool:
 
 
 def close_shared_pool() -> None:
-    """End the workers of this process; the next call starts new ones."""
+    """Stop the workers of this process. The next call starts new ones."""
     with SHARED_POOL.lock:
         pool, SHARED_POOL.pool = SHARED_POOL.pool, None
     if pool is not None:
@@ -223,7 +224,7 @@ def close_shared_pool() -> None:
 
 
 def _reset_after_fork() -> None:
-    """In a forked child: the workers are the parent's, and so are their pipes."""
+    """Discard the pool in a forked child, because the workers and their pipes belong to the parent."""
     pool, SHARED_POOL.pool, SHARED_POOL.lock = SHARED_POOL.pool, None, threading.Lock()
     for worker in pool.idle if pool else ():
         os.close(worker.stdin.fileno())

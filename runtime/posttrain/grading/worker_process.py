@@ -1,4 +1,4 @@
-"""One worker process: start it, send it a task, stop it."""
+"""Starts and stops a worker process, and sends it tasks."""
 
 import json
 import os
@@ -26,7 +26,7 @@ class Task:
 
 @dataclass(slots=True)
 class Worker:
-    """`task_index` is the index of the outcome of the current task, None for an idle worker."""
+    """A worker process. `task_index` is the index of its current task, or None if the worker is idle."""
 
     process: subprocess.Popen[bytes]
     deadline: float
@@ -53,7 +53,7 @@ class Worker:
 
 
 def start_worker() -> Worker:
-    """A worker sees none of this process's environment but where to find its modules."""
+    """Start a worker. It inherits no environment variables except those needed to find its modules."""
     inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
     process = subprocess.Popen(
         [sys.executable, *COMMAND, str(os.getpid())],
@@ -67,7 +67,7 @@ def start_worker() -> Worker:
 
 
 def send_task(worker: Worker, task_index: int, task: Task) -> None:
-    """Hand over a task and set its deadline. A worker that cannot take it is overdue at once."""
+    """Send a task and set its deadline. If the worker cannot receive it, the deadline passes immediately."""
     message = {
         "candidate": task.candidate,
         "reference": task.reference,

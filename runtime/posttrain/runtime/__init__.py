@@ -1,1 +1,1 @@
-"""The only place with effects: it executes plans."""
+"""Executes plans. All side effects of the product happen in this package."""

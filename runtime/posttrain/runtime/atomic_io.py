@@ -1,4 +1,4 @@
-"""Writes that survive a crash: a file is either complete and on the disk, or absent."""
+"""Writes files atomically and durably: after a crash, a file is either complete or absent."""
 
 import hashlib
 import json
@@ -9,9 +9,9 @@ from typing import Any
 
 
 def write_text(path: Path, text: str, *, sync: bool = True) -> None:
-    """Replace a file at once: readers see the old text or the new, never a part.
+    """Replace a file atomically: readers see the old text or the new text, never a part of it.
 
-    Without `sync` that holds however this process ends, but not when the machine does.
+    Without `sync` the guarantee covers a crash of this process, but not of the machine.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -34,7 +34,7 @@ def write_json(path: Path, value: Any, *, sync: bool = True) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The value in a file, or None when the file is missing or damaged."""
+    """The JSON value of a file, or None when the file is missing or damaged."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -50,7 +50,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_tree(root: Path) -> None:
-    """Bring a finished folder to the disk: every file, then every folder."""
+    """Flush a finished folder to the disk: every file, then every folder."""
     for folder, _, names in os.walk(root, topdown=False):
         for name in names:
             descriptor = os.open(Path(folder) / name, os.O_RDONLY)
@@ -67,7 +67,7 @@ def sha256_file(path: Path) -> str:
 
 
 def iter_files(root: Path) -> Iterator[tuple[str, Path]]:
-    """Every file below a folder, by its path from there, sorted."""
+    """Every file below a folder with its relative path, sorted."""
     found = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
     for path in sorted(found):
         yield path.relative_to(root).as_posix(), path
@@ -81,11 +81,11 @@ def file_digests(root: Path) -> dict[str, dict[str, Any]]:
 
 
 def sync_and_digest(root: Path) -> dict[str, dict[str, Any]]:
-    """Bring a finished folder to the disk, and read its digests while the disk is at work."""
+    """Flush a finished folder to the disk, and compute its digests in parallel."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:
         synced = pool.submit(sync_tree, root)
-        found = file_digests(root)
+        digests = file_digests(root)
         synced.result()
-    return found
+    return digests

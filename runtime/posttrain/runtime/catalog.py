@@ -1,7 +1,8 @@
-"""The extensions by kind and name. Adding one is its file and one line here; outsiders use entry points.
+"""Registers the extensions by kind and name. A new built-in extension needs its file and a line here.
 
-A line names a module, whose `EXTENSION` and `run` are meant, or `module:ATTRIBUTE:function` where extensions
-share a module. Modules are imported when a recipe names them, never before: `recipe validate` stays light.
+A line names a module with `EXTENSION` and `run`, or `module:ATTRIBUTE:function` when extensions share a
+module. Other distributions register extensions as entry points. A module is imported only when a recipe
+names its extension, so that `recipe validate` stays fast.
 """
 
 from collections.abc import Mapping, Sequence
@@ -131,7 +132,7 @@ _BUILTIN: Mapping[ExtensionKind, Mapping[str, str]] = {
 
 
 class RuntimeCatalog:
-    """Finds extensions by kind and name, ours first."""
+    """Finds extensions by kind and name; built-in ones take precedence."""
 
     def find(self, kind: ExtensionKind, name: str) -> Extension | None:
         location = self._location(kind, name)
@@ -141,14 +142,14 @@ class RuntimeCatalog:
         return sorted({*_BUILTIN[kind], *_entry_points(kind)})
 
     def entry(self, kind: ExtensionKind, name: str) -> str:
-        """`module:function` of the function that does the extension's work."""
+        """`module:function` of the function that implements the extension."""
         location = self._location(kind, name)
-        assert location is not None, f"no {kind} is named {name}"
+        assert location is not None, f"there is no {kind} {name}"
         module, _, function = _split_location(location)
         return f"{module}:{function}"
 
     def run(self, kind: ExtensionKind, name: str) -> Any:
-        """The function that does the extension's work."""
+        """The function that implements the extension."""
         return load_entry(self.entry(kind, name))
 
     def _location(self, kind: ExtensionKind, name: str) -> str | None:
@@ -156,13 +157,13 @@ class RuntimeCatalog:
 
 
 def load_entry(entry: str) -> Any:
-    """The function that `module:function` names."""
+    """Import the function `module:function`."""
     module, _, function = entry.partition(":")
     return getattr(import_module(module), function)
 
 
 def _split_location(location: str) -> tuple[str, str, str]:
-    """Module, attribute of the extension and function of `module` or `module:ATTRIBUTE:function`."""
+    """Split `module` or `module:ATTRIBUTE:function` into module, extension attribute and function."""
     module, *names = location.split(":")
     attribute, function = names or ("EXTENSION", "run")
     return module, attribute, function
@@ -172,13 +173,13 @@ def _split_location(location: str) -> tuple[str, str, str]:
 def _load_extension(location: str) -> Extension:
     module, attribute, _ = _split_location(location)
     extension = getattr(import_module(module), attribute)
-    assert isinstance(extension, Extension), f"{module}.{attribute} is no extension"
+    assert isinstance(extension, Extension), f"{module}.{attribute} is not an extension"
     return extension
 
 
 @cache
 def _entry_points(kind: ExtensionKind) -> Mapping[str, str]:
-    """Extensions of other distributions: entry points of the group `posttrain.KIND`, each a module."""
+    """Extensions of other distributions: entry points of the group `posttrain.KIND`, one module each."""
     from importlib.metadata import entry_points
 
     return {point.name: point.module for point in entry_points(group=f"posttrain.{kind}")}

@@ -1,5 +1,6 @@
-"""Runs a module as a program that the kernel asks to end when the one that started it is gone:
-`python -m posttrain.runtime.child_process PARENT MODULE ...`.
+"""Runs a module as a process that receives SIGTERM when its parent dies.
+
+`python -m posttrain.runtime.child_process PARENT MODULE ...`
 """
 
 import runpy
@@ -9,7 +10,7 @@ import sys
 from posttrain.runtime.worker import die_with_parent
 
 if __name__ == "__main__":
-    # Asked, and not killed, it can end the processes of its own as well. What it becomes keeps this.
+    # SIGTERM instead of SIGKILL, so that the process can end its own children. An exec keeps the setting.
     die_with_parent(int(sys.argv[1]), signal.SIGTERM)
     module = sys.argv[2]
     del sys.argv[1:3]

@@ -1,16 +1,16 @@
-"""Failures of a step: its error, the record of it, and the exit statuses of its process."""
+"""Errors of a step, their records, and the exit statuses of its process."""
 
 import errno
 import os
 from typing import Any
 
-STOPPED = 75  # EX_TEMPFAIL: asked to stop, resumes later
+STOPPED = 75  # EX_TEMPFAIL: stopped on request, resumes later
 FAILED = 1
 NO_SPACE = 74  # EX_IOERR: the failure could not be recorded
 
 
 class StepError(Exception):
-    """A step cannot continue: the cause, and advice. Any other exception is unexpected."""
+    """An expected failure of a step, with cause and advice. Any other exception is an internal error."""
 
     def __init__(self, message: str, advice: str = "", *, retriable: bool = False) -> None:
         super().__init__(message)
@@ -19,11 +19,11 @@ class StepError(Exception):
 
 
 class Interrupted(Exception):
-    """The step was asked to stop, and has saved what it needs to resume."""
+    """The step stopped on request and saved the state from which it resumes."""
 
 
 def as_step_error(error: BaseException) -> StepError:
-    """Any exception of a step as a step error, with advice."""
+    """Convert any exception of a step to a StepError with advice."""
     if isinstance(error, StepError):
         return error
     kind = type(error).__name__
@@ -31,18 +31,18 @@ def as_step_error(error: BaseException) -> StepError:
 
 
 def failure_record(error: StepError) -> dict[str, Any]:
-    """A failure as it is recorded."""
+    """The JSON record of a failure."""
     return {"message": str(error), "advice": error.advice, "retriable": error.retriable}
 
 
 def _advice(error: BaseException) -> str:
     full = isinstance(error, OSError) and error.errno == errno.ENOSPC
-    if full or os.strerror(errno.ENOSPC) in str(error):  # libraries wrap it in errors of their own
-        return "the disk is full: free space and run again; finished steps are kept"
+    if full or os.strerror(errno.ENOSPC) in str(error):  # libraries wrap it in their own errors
+        return "the disk is full: free space and run again; finished steps stay in the store"
     if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
-        return "memory ran out: lower micro_batch_size, or turn gradient_checkpointing on"
+        return "out of memory: lower micro_batch_size, or enable gradient_checkpointing"
     if "probability tensor contains" in str(error):
-        return "the model's weights are no numbers any more: lower the learning rate, or raise warmup_steps"
+        return "the model's weights contain NaN or Inf: lower learning_rate, or raise warmup_steps"
     if type(error).__module__.startswith("jinja2."):
-        return "the model's chat template cannot write these turns: mend it, or the rows that it refuses"
-    return "the step's log has the whole story: `recipe logs STAGE`"
+        return "the model's chat template rejects these messages: fix the template, or the rows"
+    return "see the log of the step for the traceback: `recipe logs STAGE`"

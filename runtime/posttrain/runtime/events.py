@@ -1,4 +1,4 @@
-"""A step's events: one JSON object a line, appended as they happen, readable at any time.
+"""Writes and reads the events of a step: one JSON object per line, readable at any time.
 
 Every event has `at` (seconds since the epoch) and `kind`; `KINDS` lists the kinds with their fields.
 """
@@ -31,7 +31,7 @@ class EventWriter:
         if is_partial:
             self._file.write("\n")
         self._last_progress = 0.0
-        self._write_lock = threading.Lock()  # checkpoints are finalized in a thread that emits events too
+        self._write_lock = threading.Lock()  # the thread that finalizes checkpoints emits events too
 
     def emit(self, kind: str, **fields: Any) -> None:
         assert set(fields) <= set(KINDS[kind]), f"an event {kind} has no {set(fields) - set(KINDS[kind])}"
@@ -40,7 +40,7 @@ class EventWriter:
             self._file.write(line + "\n")
 
     def progress(self, done: int, total: int, unit: str) -> None:
-        """Report progress, a few times a second at most."""
+        """Report progress, at most five times a second."""
         now = time.monotonic()
         if done >= total or now - self._last_progress > 0.2:
             self._last_progress = now
@@ -51,7 +51,7 @@ _NO_EVENT: Mapping[str, Any] = {"kind": None}
 
 
 class EventTail:
-    """Follows a step's events from outside, reading only what is new."""
+    """Follows the events of a step and reads only new lines."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -61,7 +61,7 @@ class EventTail:
         self._pending_warnings: list[dict[str, Any]] = []
 
     def progress(self) -> dict[str, Any] | None:
-        """The newest progress since the last call, with the newest metrics as text."""
+        """The latest progress since the last call, with the latest metrics as text."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
@@ -85,7 +85,7 @@ class EventTail:
         return {**latest, "metrics": self._metrics_text} if latest else None
 
     def warnings(self) -> list[dict[str, Any]]:
-        """The warnings in what was read since the last call, each message once."""
+        """The new warnings in the events read so far, each message once."""
         pending, self._pending_warnings = self._pending_warnings, []
         return pending
 
@@ -97,11 +97,11 @@ def _format_metrics(values: Mapping[str, float]) -> str:
     return " ".join(f"{name} {values[name]:.4g}" for name in _SHOWN_METRICS if name in values)
 
 
-_TAIL_BYTES = 256 * 1024  # bytes at the end that are searched for the last metrics
+_TAIL_BYTES = 256 * 1024  # bytes at the end of a file to search for the last metrics
 
 
 def last_metrics(path: Path) -> dict[str, float]:
-    """The last reported metrics of a training, of those that are shown; reads only the end of its events."""
+    """The last loss and reward of a training. Reads only the end of the events."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
@@ -111,17 +111,17 @@ def last_metrics(path: Path) -> dict[str, float]:
     for line in reversed(lines):
         event = _parse_event(line) or _NO_EVENT
         if event["kind"] == "metrics" and isinstance(event.get("values"), dict):
-            found = {name: event["values"][name] for name in _SHOWN_METRICS if name in event["values"]}
-            if found:
-                return found
+            shown = {name: event["values"][name] for name in _SHOWN_METRICS if name in event["values"]}
+            if shown:
+                return shown
     return {}
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
-    """The events of a step; a last line that was cut short is left out.
+    """The events of a step, without a truncated last line.
 
-    An attempt that goes on from a checkpoint does again what the one before had done beyond it, and
-    an attempt that starts afresh does everything again: only the last time counts.
+    An attempt that resumes from a checkpoint repeats the steps after that checkpoint, and an attempt
+    that starts over repeats all steps. Only the events of the last execution are returned.
     """
     previous: list[dict[str, Any]] = []
     current: list[dict[str, Any]] = []
@@ -145,17 +145,17 @@ def _iter_events(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _has_partial_line(path: Path) -> bool:
-    """Whether the last line lacks its end."""
+    """Whether the last line lacks a line feed."""
     try:
         with path.open("rb") as file:
             file.seek(-1, os.SEEK_END)
             return file.read() != b"\n"
-    except OSError:  # no file, or nothing in it
+    except OSError:  # no file, or an empty one
         return False
 
 
 def _parse_event(line: str | bytes) -> dict[str, Any] | None:
-    """The event of a line, if it is one."""
+    """The event of a line, or None when the line is not an event."""
     try:
         event = json.loads(line)
     except ValueError:

@@ -1,12 +1,12 @@
-"""A process that has done the heavy imports and forks a worker for each step.
+"""Imports the heavy modules once, and forks a worker for each step.
 
-`python -m posttrain.runtime.forkserver SOCKET PARENT`. The client asks over the socket:
+`python -m posttrain.runtime.forkserver SOCKET PARENT`. The client sends requests over the socket:
 
     {"import": [modules]}                               import these when idle
     {"start": id, "work", "env", "threads", "import"}   fork a worker; with the lock and log descriptors
 
-and receives {"started": id, "pid"} and {"ended": id, "status"}. Nothing here touches a GPU or starts a
-thread: what a worker inherits is modules, and nothing that its result could depend on.
+and receives {"started": id, "pid"} and {"ended": id, "status"}. The forkserver never touches a GPU and
+starts no thread: a worker inherits imported modules, and no state that its result could depend on.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ def main(descriptor: int, parent: int) -> None:
     from posttrain.runtime.worker import die_with_parent
 
     die_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client decides what an interrupt means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client handles interrupts
     _Forkserver(socket.socket(fileno=descriptor)).serve()
 
 
@@ -36,13 +36,13 @@ class _Forkserver:
     def __init__(self, client: socket.socket) -> None:
         self.client = client
         self.pending_imports: deque[str] = deque()
-        # The workers, by descriptors that become readable at their end: (pid, the client's number).
+        # (pid, number of the client) by pidfd, which becomes readable when the worker exits.
         self.workers: dict[int, tuple[int, int]] = {}
 
     def serve(self) -> None:
-        """Answer until the client is gone."""
+        """Serve requests until the client closes the connection."""
         while True:
-            # With an import to do, look only whether there is something more urgent.
+            # With an import pending, only poll: requests and exits come first.
             readable, _, _ = select.select(
                 [self.client, *self.workers], [], [], 0 if self.pending_imports else None
             )
@@ -71,7 +71,7 @@ class _Forkserver:
         if pid == 0:
             self.client.close()
             _run_worker(message, log)
-        os.close(lock)  # the worker holds it from here on
+        os.close(lock)  # the worker has inherited it
         os.close(log)
         self.workers[os.pidfd_open(pid)] = pid, message["start"]
         self._send({"started": message["start"], "pid": pid})
@@ -87,13 +87,13 @@ class _Forkserver:
 
 
 def _import_quietly(module: str) -> None:
-    # A module that is missing or broken is the step's matter: it will say so itself.
+    # The step itself reports a missing or broken module.
     with contextlib.suppress(Exception):
         import_module(module)
 
 
 def _run_worker(message: dict[str, Any], log: int) -> None:
-    """In the forked child: from here on like a worker that was started by itself."""
+    """Run in the forked child, which from here on behaves like a worker started as its own process."""
     from posttrain.runtime import worker
 
     os.setsid()

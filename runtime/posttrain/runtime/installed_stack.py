@@ -1,4 +1,4 @@
-"""The versions of the distributions that change results: the environment part of every key."""
+"""Reads the versions of the distributions that affect results: the environment part of every key."""
 
 import os
 import sys
@@ -12,22 +12,22 @@ _METADATA_SUFFIXES = (".dist-info", ".egg-info")
 
 @cache
 def installed_stack() -> Mapping[str, str]:
-    """What runs steps here; where a distribution is not installed, what this release is pinned to.
+    """The installed versions, or the pinned version of this release for a missing distribution.
 
-    So a plan made on a laptop without torch has the keys of a machine that holds the pinned stack.
+    A plan made on a laptop without torch thus has the same keys as on a machine with the pinned stack.
     """
     found = dict(PINNED_VERSIONS)
     seen: set[str] = set()
     for name, version in _installed_versions():
-        if name in found and name not in seen:  # the first on the path is the one that is imported
+        if name in found and name not in seen:  # Python imports the first one on the path
             seen.add(name)
             found[name] = version
     return found
 
 
 def _installed_versions() -> Iterator[tuple[str, str]]:
-    """Names and versions as the folders beside the packages have them. Asking importlib.metadata reads
-    and parses a file for each, which takes longer than to check a recipe."""
+    """Names and versions from the names of the metadata folders. importlib.metadata would read and parse
+    a file for each distribution, which takes longer than checking a recipe."""
     for folder in sys.path:
         try:
             entries = [entry.name for entry in os.scandir(folder or ".")]

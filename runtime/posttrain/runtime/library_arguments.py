@@ -64,8 +64,8 @@ _BATCH = differs(
 _EPOCHS = differs(
     f"{_TRAINING}.num_train_epochs",
     reason=(
-        "passed as max_steps, which the plan computes from the number of rows; the last step of an epoch may be"
-        " smaller"
+        "passed as max_steps, which the plan computes from the number of rows; the last step of an epoch may"
+        " be smaller"
     ),
 )
 _MAX_STEPS = same(_TRAINING)
@@ -77,13 +77,13 @@ LIBRARY_ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
         "warmup_steps": same(_TRAINING),
         "min_lr_ratio": differs(
             f"{_TRAINING}.lr_scheduler_kwargs",
-            reason="the key in lr_scheduler_kwargs depends on the schedule: min_lr_rate, min_lr_ratio or lr_end",
+            reason="the schedule determines the key: min_lr_rate, min_lr_ratio or lr_end",
         ),
         "decay_ratio": differs(
             f"{_TRAINING}.lr_scheduler_kwargs",
             reason=(
-                "lr_scheduler_kwargs takes num_decay_steps, a number of steps that depends on the length of the"
-                " run"
+                "lr_scheduler_kwargs takes num_decay_steps, a number of steps that depends on the length of"
+                " the run"
             ),
         ),
         "weight_decay": same(_TRAINING),
@@ -98,20 +98,26 @@ LIBRARY_ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
             reason="one key with the name of the dtype instead of two mutually exclusive flags",
         ),
         "gradient_checkpointing": same(_TRAINING),
-        "save_steps": same(_TRAINING),
-        "save_total_limit": same(_TRAINING),
+        "save_steps": differs(
+            f"{_TRAINING}.save_steps",
+            reason="an integer; rounded up to a step from which the method resumes exactly",
+        ),
+        "save_total_limit": differs(
+            f"{_TRAINING}.save_total_limit",
+            reason="the best checkpoint is kept in addition; transformers counts it",
+        ),
     },
     "TrlParams": {"use_liger_kernel": same(_TRAINING), "torch_compile": same(_TRAINING)},
     "RowParams": {
         "epochs": _EPOCHS,
         "max_steps": _MAX_STEPS,
         "batch_size": _BATCH,
-        "max_length": same("trl:SFTConfig", _DPO, _KTO, _REWARD),
+        "max_length": same("trl:SFTConfig", _DPO, _KTO, _CPO, _ORPO, _REWARD),
     },
     "PromptParams": {"max_steps": _MAX_STEPS, "epochs": _EPOCHS},
     "ReferenceParams": {
-        "ref_model_sync_steps": same(_DPO, _GRPO, _RLOO),
-        "ref_model_mixup_alpha": same(_DPO, _GRPO, _RLOO),
+        "ref_model_sync_steps": same(_DPO, _KTO, _GRPO, _RLOO),
+        "ref_model_mixup_alpha": same(_DPO, _KTO, _GRPO, _RLOO),
     },
     "SftParams": {
         "packing": same("trl:SFTConfig"),
@@ -150,8 +156,8 @@ LIBRARY_ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
         "num_prompts": differs(
             f"{_TRAINING}.per_device_train_batch_size",
             reason=(
-                "TRL counts the completions on one device; this key counts the prompts of an optimizer step over"
-                " all devices"
+                "TRL counts the completions on one device; this key counts the prompts of an optimizer step"
+                " over all devices"
             ),
         ),
         "num_generations": same(_GRPO, _RLOO),
@@ -196,9 +202,7 @@ LIBRARY_ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
             reason="it multiplies the batch size to get the rollout size, instead of dividing a batch",
         ),
         "num_ppo_epochs": same(_PPO),
-        "max_completion_length": differs(
-            f"{_PPO}.response_length", reason="named as in TRL's GRPO and RLOO"
-        ),
+        "max_completion_length": differs(f"{_PPO}.response_length", reason="named as in TRL's GRPO and RLOO"),
         "temperature": same(_PPO),
         "top_p": own("TRL's PPO samples from all tokens"),
         "kl_coef": same(_PPO),
@@ -254,14 +258,16 @@ LIBRARY_ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
         "repetition_penalty": same(_SAMPLING, "transformers:GenerationConfig"),
         "max_tokens": same(_SAMPLING),
         "n": same(_SAMPLING),
-        "seed": same(_SAMPLING),
-        "stop": same(_SAMPLING),
+        "seed": differs(f"{_SAMPLING}.seed", reason="each prompt gets a seed derived from this one"),
+        "stop": differs(f"{_SAMPLING}.stop", reason="the string stays in the completion; vLLM removes it"),
         "batch_size": own("vLLM forms batches itself; transformers generates the batch that it receives"),
         "continuous_batching": own("transformers has the method generate_batch instead of an argument"),
     },
     "Rollouts": {
         "engine": differs(f"{_GRPO}.use_vllm", reason="the name of the engine instead of a flag"),
-        "mode": differs(f"{_GRPO}.vllm_mode", reason="without the prefix, which the section `rollouts` implies"),
+        "mode": differs(
+            f"{_GRPO}.vllm_mode", reason="without the prefix, which the section `rollouts` implies"
+        ),
         "gpus": own("TRL's users start the vLLM server; here the stage starts it on its own GPUs"),
         "gpu_memory_utilization": same("vllm:EngineArgs"),
         "tensor_parallel_size": same("vllm:EngineArgs"),
@@ -273,16 +279,25 @@ LIBRARY_ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
         "rollouts": own("a section"),
     },
     "InLoopEval": {
-        "eval_steps": same(_TRAINING),
+        "eval_steps": differs(
+            f"{_TRAINING}.eval_steps",
+            reason="an integer; rounded up to a step from which the method resumes exactly",
+        ),
         "evals": own("TRL evaluates the loss; these are eval stages of the recipe"),
         "metric_for_best_model": same(_TRAINING),
         "greater_is_better": same(_TRAINING),
-        "early_stopping_threshold": same("transformers:EarlyStoppingCallback"),
+        "early_stopping_threshold": differs(
+            "transformers:EarlyStoppingCallback.early_stopping_threshold",
+            reason="the threshold also decides which weights are best, unlike in transformers",
+        ),
         "keep": differs(
             f"{_TRAINING}.load_best_model_at_end",
             reason="the name of the weights that the product contains instead of a flag",
         ),
-        "early_stopping_patience": same("transformers:EarlyStoppingCallback"),
+        "early_stopping_patience": differs(
+            "transformers:EarlyStoppingCallback.early_stopping_patience",
+            reason="counts evaluations that do not beat the last best by the threshold",
+        ),
     },
     "FewShot": {
         "data": differs(
@@ -292,5 +307,19 @@ LIBRARY_ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
         "answer": differs("lm_eval.api.task:TaskConfig.doc_to_target", reason="a column, not a template"),
         "target_delimiter": same("lm_eval.api.task:TaskConfig"),
         "fewshot_delimiter": same("lm_eval.api.task:TaskConfig"),
+    },
+    "Benchmark": {
+        "benchmark": differs("lm_eval:simple_evaluate.model", reason="models of the recipe"),
+        "tasks": same("lm_eval:simple_evaluate"),
+        "files": own("lm-eval takes a folder, include_path"),
+        "num_fewshot": same("lm_eval:simple_evaluate"),
+        "limit": same("lm_eval:simple_evaluate"),
+        "prompts": differs(
+            "lm_eval:simple_evaluate.apply_chat_template",
+            reason="the key that evals and generation have",
+        ),
+        "batch_size": same("lm_eval:simple_evaluate"),
+        "revisions": own("lm-eval reads the newest data"),
+        "confirm_run_unsafe_code": same("lm_eval:simple_evaluate"),
     },
 }

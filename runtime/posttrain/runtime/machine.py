@@ -1,4 +1,4 @@
-"""What this machine has for steps: cores, memory, GPUs; and which steps require more."""
+"""Detects the cores, memory and GPUs of this machine, and finds the steps that require more."""
 
 import os
 import re
@@ -17,12 +17,12 @@ _GIB = 1 << 30
 class Machine:
     cpus: int
     memory_gb: float
-    # By the names that CUDA_VISIBLE_DEVICES takes.
+    # Names as CUDA_VISIBLE_DEVICES accepts them.
     gpus: tuple[str, ...] = ()
 
 
 def this_machine(*, gpus: bool) -> Machine:
-    """What is here. GPUs are looked for only where a step requires them: asking takes a while."""
+    """The resources of this machine. GPUs are detected only on request, because detection is slow."""
     return Machine(
         cpus=len(os.sched_getaffinity(0)),
         memory_gb=total_memory_gb(),
@@ -31,7 +31,7 @@ def this_machine(*, gpus: bool) -> Machine:
 
 
 def total_memory_gb(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> float:
-    """The machine's memory, or what the container that we are in may use of it."""
+    """The memory of the machine, or the memory limit of the container around this process."""
     found = re.search(r"MemTotal:\s+(\d+) kB", meminfo.read_text())
     total = int(found[1]) * 1024 if found else 0
     try:
@@ -42,7 +42,7 @@ def total_memory_gb(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("
 
 
 def installed_gpus() -> tuple[str, ...]:
-    """The numbers of the NVIDIA GPUs that the driver shows us."""
+    """The indices of the NVIDIA GPUs that the driver lists."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ()
@@ -57,39 +57,40 @@ def installed_gpus() -> tuple[str, ...]:
 
 
 def visible_gpus(installed: tuple[str, ...], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The GPUs that the caller may use: all, or those that CUDA_VISIBLE_DEVICES leaves."""
+    """The GPUs that the caller can use: all, or those in CUDA_VISIBLE_DEVICES."""
     named = environment.get("CUDA_VISIBLE_DEVICES")
     if named is None or not installed:
         return installed
-    left: list[str] = []
+    visible: list[str] = []
     for name in (part.strip() for part in named.split(",")):
         if not name or name == "-1" or (name.isdecimal() and name not in installed):
-            break  # CUDA too takes nothing that stands after a name it does not know
-        left.append(name)
-    return tuple(left)
+            break  # like CUDA, which ignores everything after an invalid name
+        visible.append(name)
+    return tuple(visible)
 
 
 def unmet_requirements(steps: Iterable[Step], machine: Machine) -> list[str]:
-    """Requirements of steps that this machine can never meet, one sentence each."""
+    """The requirements of steps that this machine can never meet, as one message each."""
     return [sentence for step in steps if (sentence := _unmet_requirement(step.id, step.resources, machine))]
 
 
 def _unmet_requirement(id: str, required: Resources, machine: Machine) -> str:
     if required.gpus > len(machine.gpus):
-        has = f"{len(machine.gpus)} of them" if machine.gpus else "none"
+        available = str(len(machine.gpus) or "none")
         return (
-            f"`{id}` needs {_pluralize(required.gpus, 'GPU')}, and this machine has {has} to use;"
-            f" plan it here, run it on a machine with {_pluralize(required.gpus, 'GPU')}"
+            f"`{id}` requires {_pluralize(required.gpus, 'GPU')}, but this machine has {available} available;"
+            f" run the recipe on a machine with {_pluralize(required.gpus, 'GPU')} (planning works here)"
         )
     if required.cpus > machine.cpus:
         return (
-            f"`{id}` needs {_pluralize(required.cpus, 'core')}, and this machine has {machine.cpus};"
+            f"`{id}` requires {_pluralize(required.cpus, 'core')}, but this machine has {machine.cpus};"
             f" lower hardware.cpus, or run it on a machine with {_pluralize(required.cpus, 'core')}"
         )
     if required.memory_gb is not None and required.memory_gb > machine.memory_gb:
         return (
-            f"`{id}` needs {required.memory_gb:g} GB of memory, and this machine has {machine.memory_gb:.1f};"
-            f" lower its memory_gb, or run it on a machine with {required.memory_gb:g} GB"
+            f"`{id}` requires {required.memory_gb:g} GB of memory, but this machine has"
+            f" {machine.memory_gb:.1f} GB; lower its memory_gb, or run it on a machine with"
+            f" {required.memory_gb:g} GB"
         )
     return ""
 

@@ -1,4 +1,4 @@
-"""The prompts that a stage asks with: the rows' own, in a template, after worked examples."""
+"""Builds the prompts of a stage: the prompt of each row, in a template, after few-shot examples."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -11,33 +11,33 @@ from posttrain.runtime.errors import StepError
 from posttrain.runtime.rows_io import read_rows
 from posttrain.runtime.step_context import StepContext
 
-_PLACEHOLDER = "{prompt}"  # nothing else is filled in: a template may hold braces of its own
+_PLACEHOLDER = "{prompt}"  # the only placeholder: a template can contain other braces
 Row = Mapping[str, Any]
 
 
 def render_prompts(context: StepContext, tokenizer: Any, rows: Sequence[Row]) -> list[str]:
-    """Each row's prompt as the text that a model reads."""
+    """The prompt of each row as the text that the model receives."""
     return [render_prompt(prompt, tokenizer) for prompt in build_prompts(context, tokenizer, rows)]
 
 
-def uses_chat_template(context: StepContext, writer: Any) -> bool:
-    """Whether text prompts go through the chat template."""
+def uses_chat_template(context: StepContext, generator: Any) -> bool:
+    """Whether text prompts are rendered with the chat template."""
     prompt_format = context.params["prompts"]
-    has_template = writer.chat_template is not None
+    has_template = generator.chat_template is not None
     if prompt_format == "chat" and not has_template:
         raise StepError(
-            "`prompts: chat` is asked for, and the model has no chat template",
-            "give the model a chat_template, or write `prompts: plain`",
+            "`prompts: chat` requires a chat template, and the model has none",
+            "set chat_template of the model, or set `prompts: plain`",
         )
     return prompt_format == "chat" or (prompt_format == "auto" and has_template)
 
 
-def build_prompts(context: StepContext, writer: Any, rows: Sequence[Row]) -> list[Prompt]:
-    """Each row's prompt: turns where the stage goes through the chat template, else text.
+def build_prompts(context: StepContext, generator: Any, rows: Sequence[Row]) -> list[Prompt]:
+    """The prompt of each row: messages when the stage uses the chat template, otherwise text.
 
-    `writer` has a `chat_template`, which is None when it takes text alone.
+    `generator` has a `chat_template`, which is None when it accepts text only.
     """
-    chat = uses_chat_template(context, writer)
+    chat = uses_chat_template(context, generator)
     template = _read_template(context.files.get("template"))
     shots = _few_shot_examples(context, rows)
     return [
@@ -61,7 +61,7 @@ def _build_prompt(
 ) -> Prompt:
     if prompt_value is None:
         message = "a row has no prompt"
-        raise StepError(message, "drop such rows with the data step `where: prompt IS NOT NULL`")
+        raise StepError(message, "drop such rows with the data op `where: prompt IS NOT NULL`")
     if not isinstance(prompt_value, str):
         return [{"role": turn["role"], "content": turn["content"]} for turn in prompt_value]
     question = template.replace(_PLACEHOLDER, prompt_value)
@@ -83,18 +83,18 @@ def _build_prompt(
 
 
 def _few_shot_examples(context: StepContext, rows: Sequence[Row]) -> list[list[tuple[str, str]]] | None:
-    """The worked examples before each row: the first in one drawn order that are not the row itself."""
+    """The few-shot examples of each row: the first of one random order, without the row itself."""
     few_shot = context.params.get("few_shot")
     if few_shot is None:
         return None
-    found = [
+    examples = [
         (row["prompt"], str(row[few_shot["answer"]]))
         for row in read_rows(context.inputs["few_shot"], context.part("few_shot"))
         if row["prompt"] is not None and row[few_shot["answer"]] is not None
     ]
-    found = list(dict.fromkeys(found))
-    random.Random(few_shot["seed"]).shuffle(found)
-    return [_pick_examples(found, row["prompt"], few_shot["num_fewshot"]) for row in rows]
+    examples = list(dict.fromkeys(examples))
+    random.Random(few_shot["seed"]).shuffle(examples)
+    return [_pick_examples(examples, row["prompt"], few_shot["num_fewshot"]) for row in rows]
 
 
 def _pick_examples(shots: Sequence[tuple[str, str]], prompt: Any, count: int) -> list[tuple[str, str]]:
@@ -106,7 +106,8 @@ def _pick_examples(shots: Sequence[tuple[str, str]], prompt: Any, count: int) ->
             chosen.append(shot)
     if len(chosen) < count:
         message = (
-            f"`few_shot` needs {count} examples before each prompt, and {len(chosen)} rows differ from it"
+            f"`few_shot` needs {count} examples before each prompt, but only {len(chosen)} rows differ from"
+            " the prompt"
         )
-        raise StepError(message, "lower few_shot.num_fewshot, or take the examples from more rows")
+        raise StepError(message, "lower few_shot.num_fewshot, or use a larger dataset for the examples")
     return chosen

@@ -1,4 +1,4 @@
-"""Reads and writes rows: the Parquet files of datasets and evals."""
+"""Reads and writes the Parquet files of datasets and evals."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def dataset_parts(folder: Path) -> list[str]:
-    """The parts of a dataset, in the order in which they were declared."""
+    """The parts of a dataset, in declaration order."""
     return (folder / "parts.txt").read_text(encoding="utf-8").split()
 
 
@@ -21,7 +21,7 @@ def read_rows(folder: Path, part: str | None = None) -> list[dict[str, Any]]:
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Rows as one Parquet file, with the same bytes for the same rows."""
+    """Write rows to a Parquet file. Equal rows produce equal bytes."""
     import pyarrow
     import pyarrow.parquet as parquet
 

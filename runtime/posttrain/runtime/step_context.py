@@ -1,4 +1,4 @@
-"""What a step's code is given: its parameters, its inputs, where to write, and how to report."""
+"""The context of a step: its parameters, its inputs, its output folder and its events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from posttrain.spec.plan import Step
 
 @dataclass
 class StopRequest:
-    """Set when the step is asked to save its state and end."""
+    """A request to save the state of the step and exit."""
 
     requested: bool = False
 
@@ -19,13 +19,13 @@ class StopRequest:
 @dataclass(frozen=True, kw_only=True)
 class StepContext:
     step: Step
-    # The folders of the products that the step reads, by role.
+    # The folders of the input products, by role.
     inputs: Mapping[str, Path]
-    # The user's files, by role, as they were when the run began.
+    # Copies of the user's files, by role, as of the start of the run.
     files: Mapping[str, Path]
-    # Where the product goes; empty when the step starts.
+    # The folder of the product; empty at the start of the step.
     out: Path
-    # Where the step may keep what a later attempt goes on from.
+    # The folder for state from which a later attempt resumes.
     work: Path
     events: EventWriter
     stop: StopRequest = field(default_factory=StopRequest)

@@ -1,7 +1,7 @@
-"""The process that carries one step out: `python -m posttrain.runtime.worker WORK PARENT`.
+"""Runs one step in a process of its own: `python -m posttrain.runtime.worker WORK PARENT`.
 
-It reads WORK/step.json and WORK/job.json, runs the step's entry, and ends by writing a receipt or
-a failure. Nothing else that it leaves behind counts.
+The worker reads WORK/record/step.json and WORK/job.json, runs the entry of the step, and writes a receipt
+or a failure at the end. Only these two files report a result.
 """
 
 import contextlib
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 
 def main(work: Path) -> int:
-    """Carry the step in `work` out; the exit status says how it ended."""
+    """Run the step in `work` and return the exit status."""
     began = time.monotonic()
     try:
         context = create_context(work)
     except OSError as error:
         return _write_failure(work, error, _measure_cost(began))
     signal.signal(signal.SIGTERM, _stop_handler(context.stop))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client decides what an interrupt means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client handles interrupts
     try:
         run_step(context)
     except Interrupted:
@@ -51,7 +51,7 @@ def main(work: Path) -> int:
     except BaseException as error:
         return _write_failure(work, error, _measure_cost(began))
     cost = _measure_cost(began)
-    peak = context.facts.pop("peak_gpu_mb", None)  # of processes that this one has started
+    peak = context.facts.pop("peak_gpu_mb", None)  # measured in child processes
     cost |= {} if peak is None else {"peak_gpu_mb": round(peak, 1)}
     try:
         context.events.emit("finished", seconds=cost["seconds"], peak_memory_mb=cost["peak_memory_mb"])
@@ -62,7 +62,7 @@ def main(work: Path) -> int:
 
 
 def run_step(context: StepContext) -> None:
-    """Run the step, in as many processes as its plan says."""
+    """Run the step in the number of processes that the plan sets."""
     run = load_entry(context.step.entry)
     if context.step.launch.processes == 1:
         run(context)
@@ -76,7 +76,7 @@ def create_context(work: Path) -> StepContext:
     job: dict[str, Any] = atomic_io.read_json(work / "job.json")
     out = work / "files"
     if out.exists():
-        shutil.rmtree(out)  # an earlier attempt's; only checkpoints carry over
+        shutil.rmtree(out)  # from an earlier attempt; only checkpoints carry over
     out.mkdir()
     (work / "receipt.json").unlink(missing_ok=True)
     (work / "failure.json").unlink(missing_ok=True)
@@ -102,14 +102,14 @@ def _stop_handler(stop: StopRequest) -> Callable[[int, Any], None]:
 
 
 def _write_receipt(context: StepContext, cost: dict[str, Any]) -> None:
-    """Bring the product to the disk, and then the word that it is whole."""
+    """Flush the product to the disk, then write the receipt that declares it complete."""
     files = atomic_io.sync_and_digest(context.out)
     receipt = {"key": context.step.key, "files": files, "facts": context.facts, "cost": cost}
     atomic_io.write_json(context.work / "receipt.json", with_checksum(receipt))
 
 
 def _write_failure(work: Path, error: BaseException, cost: dict[str, Any]) -> int:
-    """Write down why the step failed; the status that says whether that worked."""
+    """Record the failure of the step; return NO_SPACE when even that fails."""
     try:
         atomic_io.write_json(
             work / "failure.json", {**failure_record(as_step_error(error)), "cost": cost}, sync=False
@@ -122,7 +122,7 @@ def _write_failure(work: Path, error: BaseException, cost: dict[str, Any]) -> in
 
 
 def _measure_cost(began: float) -> dict[str, Any]:
-    """What a step took: time, and the most memory that it had at once."""
+    """The time and the peak memory of the step."""
     cost = {
         "seconds": round(time.monotonic() - began, 3),
         "cpu_seconds": round(sum(usage.ru_utime + usage.ru_stime for usage in _resource_usage()), 3),
@@ -133,7 +133,7 @@ def _measure_cost(began: float) -> dict[str, Any]:
 
 
 def peak_memory_mb() -> float:
-    """Of this process, or of the largest that it has started and seen end."""
+    """The peak memory of this process, or of its largest child that has exited."""
     return max(usage.ru_maxrss for usage in _resource_usage()) / 1024
 
 
@@ -144,7 +144,7 @@ def _resource_usage() -> "list[struct_rusage]":
 
 
 def peak_gpu_mb() -> float | None:
-    """On the GPU that had the most; None where none was used."""
+    """The peak memory of the most used GPU; None when no GPU was used."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return None
@@ -152,8 +152,8 @@ def peak_gpu_mb() -> float | None:
 
 
 def exit_process(status: int) -> NoReturn:
-    """End the process. Libraries leave threads behind that can hold a normal exit up, and all that
-    counts is on the disk."""
+    """Exit without cleanup. Threads of libraries can block a normal exit, and all results are on the
+    disk."""
     with contextlib.suppress(OSError):  # a full disk
         sys.stdout.flush()
         sys.stderr.flush()
@@ -161,11 +161,11 @@ def exit_process(status: int) -> NoReturn:
 
 
 def die_with_parent(parent: int, how: int = signal.SIGKILL) -> None:
-    """Have the kernel end this process when the one that started it is gone."""
+    """Have the kernel signal this process when its parent dies."""
     import ctypes
 
     ctypes.CDLL(None).prctl(1, int(how))  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:  # it was gone before we asked
+    if os.getppid() != parent:  # the parent died before the prctl call
         os._exit(FAILED)
 
 

@@ -1,1 +1,1 @@
-"""What a recipe and a plan are."""
+"""Data types of recipes, plans, lockfiles and extensions, shared by the compiler and the runtime."""

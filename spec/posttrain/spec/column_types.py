@@ -5,7 +5,7 @@ from typing import Literal
 
 from posttrain.spec.record import record
 
-# A column or node type is its written form: text, integer, number, boolean, messages, list<T>, any.
+# The type of a column or node, as text: text, integer, number, boolean, messages, list<T> or any.
 Type = str
 
 SCALAR_TYPES = ("text", "integer", "number", "boolean")
@@ -19,23 +19,23 @@ def is_type(name: str) -> bool:
 
 
 class UnknownType(ValueError):
-    """A type that there is not, and where it is named."""
+    """An unknown column type, with the path at which it is named."""
 
     def __init__(self, type: str, path: tuple[str, ...]) -> None:
-        super().__init__(f"is no type of the column `{path[-1]}`")
+        super().__init__(f"is not a column type (column `{path[-1]}`)")
         self.path = path
         self.legal = ("text", "integer", "number", "boolean", "messages", "any")
 
 
 def check_column_types(columns: Columns | None) -> None:
-    """UnknownType when a column is said to have a type that is none."""
+    """Raise UnknownType if a column has an unknown type."""
     for name, type in (columns or {}).items():
         if not is_type(type):
             raise UnknownType(type, (name,))
 
 
 def is_assignable(expected: Type, actual: Type) -> bool:
-    """Whether a value of type `actual` may stand where `expected` is asked for."""
+    """Whether a value of type `actual` is accepted where `expected` is required."""
     if "any" in (expected, actual) or expected == actual:
         return True
     if expected.startswith("list<") and actual.startswith("list<"):
@@ -45,7 +45,7 @@ def is_assignable(expected: Type, actual: Type) -> bool:
 
 @record
 class Interval:
-    """All numbers from `low` to `high`, both included."""
+    """The numbers from `low` to `high`, inclusive."""
 
     low: float
     high: float
@@ -66,7 +66,7 @@ class Interval:
         return Interval(min(corners), max(corners))
 
     def join(self, other: "Interval") -> "Interval":
-        """The smallest interval that holds both."""
+        """The smallest interval that contains both."""
         return Interval(min(self.low, other.low), max(self.high, other.high))
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class Interval:
 
 
 def _bound_product(a: float, b: float) -> float:
-    # 0 * inf is a nan, but a bound of zero stays zero whatever the other side may reach.
+    # 0 * inf is nan, but the product with a bound of zero is zero even if the other side is unbounded.
     return 0.0 if a == 0 or b == 0 else a * b
 
 

@@ -1,8 +1,8 @@
-"""What a user may write, declared: classes whose fields carry their meaning, default and bounds.
+"""Base classes of everything a user can write: fields with a description, a default and bounds.
 
-Pydantic would take the same declarations, but to import it and to build our models of it costs as
-much CPU time as all else that `recipe validate` does. A declaration here is a record, which costs
-next to nothing to define; `reading` makes one of what a user wrote, and tells all that is wrong with it.
+Pydantic could hold the same declarations, but importing it and building the models takes as much CPU
+time as the rest of `recipe validate`. A declaration here is a record, which costs almost nothing to
+define; `validation` builds one from user input and reports every error in it.
 """
 
 import dataclasses
@@ -24,12 +24,12 @@ def field(
     check: Callable[[Any], object] | None = None,
     **limits: Any,
 ) -> Any:
-    """A field of a declaration. What it is for, how it is bounded, and how it may be written.
+    """A field of a declaration, with its description, its bounds and its spelling in recipes.
 
-    `key` is how a recipe writes it where its name is a word of Python's. With `single`, one value may
-    stand for a list of one. `check` raises ValueError for a value that does not do.
+    `key` is the recipe key if the field's name is a Python keyword. With `single`, a bare value is
+    accepted as a list of one. `check` raises ValueError for an invalid value.
     """
-    if isinstance(default, list | dict):  # each declaration gets its own
+    if isinstance(default, list | dict):  # each declaration gets its own copy
         default, default_factory = dataclasses.MISSING, cast(list[Any], default).copy
     about = {
         "key": key,
@@ -43,13 +43,13 @@ def field(
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 class Declaration:
-    """Base of all that is written in a recipe: frozen, strict, no key beyond those declared.
+    """Base of everything in a recipe: frozen and strict, without undeclared keys.
 
-    A subclass made with `bare="NAME"` may also be written as that field's value alone.
+    A subclass with `bare="NAME"` also accepts the value of that field instead of a mapping.
     """
 
     bare: ClassVar[str | None] = None
-    # Beside the fields, so that it counts in no comparison.
+    # Not a field, so comparisons ignore it.
     __slots__ = ("_given",)
 
     def __init_subclass__(cls, bare: str | None = None) -> None:
@@ -58,7 +58,7 @@ class Declaration:
         record(kw_only=True)(cls)
 
     def check(self) -> None:
-        """Raises ValueError for values that are right each by itself, and do not go together."""
+        """Raise ValueError for values that are valid individually but not in combination."""
 
 
 DeclarationT = TypeVar("DeclarationT", bound=Declaration)
@@ -85,7 +85,7 @@ class FieldInfo:
 
 @cache
 def fields_of(model: type[Declaration]) -> Mapping[str, FieldInfo]:
-    """The fields of a declaration by name, those of its bases first."""
+    """The fields of a declaration by name, fields of its bases first."""
     return {one.name: _field_info(one) for one in dataclasses.fields(cast(Any, model))}
 
 
@@ -104,25 +104,25 @@ def _field_info(one: "dataclasses.Field[Any]") -> FieldInfo:
     )
 
 
-def construct(model: type[DeclarationT], given: Mapping[str, Any]) -> DeclarationT:
-    """A declaration of these fields, which remembers that they were given."""
-    declaration = model(**given)
-    object.__setattr__(declaration, "_given", frozenset(given))
+def construct(model: type[DeclarationT], values: Mapping[str, Any]) -> DeclarationT:
+    """Build a declaration that remembers which fields were set explicitly."""
+    declaration = model(**values)
+    object.__setattr__(declaration, "_given", frozenset(values))
     return declaration
 
 
 def is_explicitly_set(declaration: Declaration, name: str) -> bool:
-    """Whether the recipe wrote this field itself."""
+    """Whether the recipe sets this field explicitly."""
     return name in getattr(declaration, "_given", ())
 
 
 def keys_of(model: type[Declaration]) -> list[str]:
-    """The keys that a mapping of this declaration may hold."""
+    """The keys that a mapping of this declaration accepts."""
     return [one.key for one in fields_of(model).values()]
 
 
 def dump_declaration(value: Any, *, without: Iterable[str] = ()) -> Any:
-    """A declaration as a recipe writes it, in plain values, with every default filled in."""
+    """A declaration as plain values under recipe keys, with every default filled in."""
     if isinstance(value, Declaration):
         left_out = frozenset(without)
         return {

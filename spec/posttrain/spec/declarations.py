@@ -1,4 +1,4 @@
-"""What stages work with beside models: datasets, rewards, endpoints, environments."""
+"""Declarations of datasets, rewards, endpoints and environments."""
 
 from typing import Any, Literal
 
@@ -7,17 +7,20 @@ from posttrain.spec.field_types import Name
 
 
 class Dataset(Declaration):
-    """Rows with named columns, made by a source and refined by steps."""
+    """Rows with named columns, read from a source and transformed by data steps."""
 
-    from_: Any = field(key="from", description="A source with its parameters, or another dataset or stage.")
+    from_: Any = field(
+        key="from", description="Source with its parameters, or the name of another dataset or stage."
+    )
     steps: list[dict[str, Any]] = field(
-        default_factory=list[dict[str, Any]], description="Data steps, each one key and its value."
+        default_factory=list[dict[str, Any]],
+        description="Data steps, applied in order. Each is a mapping of one key.",
     )
     size: int | None = field(
         default=None,
         ge=1,
-        description="About how many rows the source gives: for estimates of time and cost, where that is"
-        " known only when they are read.",
+        description="Approximate number of rows of the source. The compiler uses it to estimate time and cost"
+        " if it cannot count the rows before the run.",
     )
 
 
@@ -25,84 +28,91 @@ class Reward(Declaration):
     """A graph of nodes that scores completions."""
 
     reads: dict[str, str] = field(
-        description="What the graph reads: `completion`, and columns of the data, with their types."
+        description="Inputs of the graph with their types: `completion`, and columns of the data."
     )
     nodes: dict[Name, Any] = field(
-        default_factory=dict[str, Any], description="Named nodes, each one op and its operands."
+        default_factory=dict[str, Any], description="Named nodes. Each is one op with its operands."
     )
-    returns: Any = field(description="The node that is the reward.")
+    returns: Any = field(description="Node whose value is the reward.")
 
 
 class Secret(Declaration):
-    """A secret by name; its value stays outside."""
+    """A reference to a secret. The recipe holds its name, never its value."""
 
-    env: str = field(description="The environment variable that holds the value.")
+    env: str = field(description="Environment variable that holds the value.")
 
 
 class Endpoint(Declaration):
-    """A model behind an HTTP interface."""
+    """A model that is served over HTTP."""
 
     provider: Literal["openai", "anthropic", "gemini", "openrouter", "vllm"] = field(
-        description="Whose interface it speaks."
+        description="Provider, which determines the HTTP API."
     )
-    model: str = field(description="The model's name there.")
+    model: str = field(description="Name of the model at the provider.")
     base_url: str | None = field(
         default=None,
         pattern=r"^https?://[^\s/@]+(/[^\s?]*)?$",
-        description="The base URL, when not the provider's; it holds no password and no query.",
+        description="Base URL, without a password or query. Default: the provider's.",
     )
-    api_key: Secret | None = field(default=None, description="The secret that opens it.")
+    api_key: Secret | None = field(default=None, description="API key, as {env: VARIABLE}.")
     concurrency: int = field(
         default=8,
         ge=1,
         le=1024,
-        description="Requests under way at most; it begins with few, and halves when the server is busy.",
+        description="Maximum number of concurrent requests. The client starts with few, and halves the number"
+        " when the server is overloaded.",
     )
     timeout_seconds: float = field(
-        default=300.0, gt=0, description="The longest that one request takes; judges say their own."
+        default=300.0,
+        gt=0,
+        description="Timeout of one request, in seconds. `judge` nodes have their own timeout.",
     )
     max_retries: int = field(
         default=5,
         ge=0,
         le=19,
-        description="Retries of a failed request; a `judge` node has its own.",
+        description="Retries of a failed request. `judge` nodes have their own value.",
     )
     extra_body: dict[str, Any] = field(
         default_factory=dict[str, Any],
-        description="Further fields of each request, as the provider has them; null takes one away.",
+        description="Additional fields of the request body, in the provider's format. A null removes a"
+        " field.",
     )
     pinned: bool = field(
         default=False,
-        description="Whether the name stands for one model for good, such as a dated release: then finished"
-        " evals of it are taken as they are in later runs.",
+        description="Whether the name always refers to the same model, such as a dated release. If true,"
+        " later runs reuse finished evals of this endpoint.",
     )
 
 
 class Environment(Declaration):
-    """A place in which a model acts over several turns."""
+    """An environment in which a model acts over several turns."""
 
-    type: str = field(description="The environment's name in the catalog.")
+    type: str = field(description="Type of the environment.")
     params: dict[str, Any] = field(
-        default_factory=dict[str, Any], description="The environment's own parameters."
+        default_factory=dict[str, Any], description="Parameters of this type of environment."
     )
-    max_turns: int = field(default=8, ge=1, le=1000, description="The most turns of the model in an episode.")
+    max_turns: int = field(
+        default=8, ge=1, le=1000, description="Maximum number of model turns in an episode."
+    )
     max_turn_tokens: int | None = field(
         default=None,
         ge=1,
-        description="The longest turn of the model, in tokens; bounded by what max_tokens of the stage leaves"
-        " of the episode if not given.",
+        description="Maximum length of one model turn, in tokens. Default: the remaining tokens of the"
+        " episode.",
     )
     observation_template: str = field(
         default="\n{observation}\n",
         pattern=r"\{observation\}",
-        description="How an observation stands in plain text prompts, with {observation}; in conversations it"
-        " is a user's turn.",
+        description="Template of an observation in plain prompts, with {observation}. In conversations an"
+        " observation is a user turn.",
     )
     timeout_seconds: float = field(
-        default=30.0, gt=0, description="The longest that the environment may take over one turn."
+        default=30.0, gt=0, description="Time limit of the environment for one turn, in seconds."
     )
     on_error: Literal["abstain", "fail"] | float = field(
         default="fail",
-        description="What an episode counts for in which the environment raises or takes too long: the stage"
-        " fails, the episode has no score, or it has this one.",
+        description="Handling of an episode in which the environment raises an exception or exceeds its time"
+        " limit: `fail` stops the stage, `abstain` leaves the episode without a score, a number is its"
+        " score.",
     )

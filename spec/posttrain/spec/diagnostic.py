@@ -1,4 +1,4 @@
-"""A diagnostic is data: what is wrong, where, why, and what to do. Rendering is elsewhere."""
+"""Diagnostics as data: code, place, message and help. `compiler/render` renders them."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a source file. Lines and columns count from 1; the end is exclusive."""
+    """A range of a source file. Lines and columns count from 1; the end is exclusive."""
 
     file: str
     line: int
@@ -24,7 +24,7 @@ class Span:
 
 @record
 class Label:
-    """A secondary place, with what it has to do with the matter."""
+    """A related place, with a note about its relation to the diagnostic."""
 
     span: Span
     text: str
@@ -32,7 +32,7 @@ class Label:
 
 @record
 class Edit:
-    """A replacement of the text under `span` that would mend the matter."""
+    """A replacement of the text at `span` that fixes the error."""
 
     span: Span
     text: str
@@ -42,8 +42,8 @@ class Edit:
 class Code:
     """A kind of diagnostic, with the page that `recipe explain` prints for it.
 
-    `wrong` raises exactly this code and `right` raises nothing; a test holds every code to that.
-    `files` are those that the examples refer to, as path and text.
+    `wrong` raises exactly this code and `right` raises nothing; a test checks this for every code.
+    `files` are the files that the examples refer to, as path and text.
     """
 
     id: str
@@ -64,15 +64,15 @@ class Diagnostic:
     labels: tuple[Label, ...] = ()
     help: str = ""
     edit: Edit | None = None
-    # What must not be shown with the source lines.
+    # The part of the source that must not be shown, such as a secret.
     redacted_span: Span | None = None
 
 
-def sort_by_location(found: list[Diagnostic]) -> list[Diagnostic]:
-    """Each diagnostic once, sorted by place."""
-    unique = {(d.code, d.span, d.message): d for d in found}
+def sort_by_location(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    """The diagnostics without duplicates, sorted by place."""
+    unique = {(d.code, d.span, d.message): d for d in diagnostics}
     return sorted(unique.values(), key=lambda d: (d.span.file, d.span.line, d.span.column, d.code))
 
 
-def has_errors(found: list[Diagnostic] | tuple[Diagnostic, ...]) -> bool:
-    return any(d.severity == "error" for d in found)
+def has_errors(diagnostics: list[Diagnostic] | tuple[Diagnostic, ...]) -> bool:
+    return any(d.severity == "error" for d in diagnostics)

@@ -1,11 +1,11 @@
-"""The arithmetic of evals and gates, used alike to plan them and to decide them."""
+"""Statistics of evals and gates: the compiler uses them to plan, the runtime to decide."""
 
 import math
 from functools import cache
 
 from posttrain.spec.column_types import Interval
 
-# How often a gate should be able to tell what it is asked to tell.
+# The power at which a gate must detect `min_detectable_effect`.
 POWER = 0.8
 _POISSON_MAX_COUNT = 3
 
@@ -19,17 +19,17 @@ def normal_quantile(probability: float) -> float:
 
 
 def normal_cdf(value: float) -> float:
-    """How much of the standard normal distribution lies below."""
+    """The cumulative distribution function of the standard normal distribution."""
     return math.erfc(-value / math.sqrt(2)) / 2
 
 
 def binomial_tail(successes: float, trials: float, share: float) -> float:
-    """The chance of at least so many successes."""
+    """The probability of at least this many successes."""
     return 1.0 if successes <= 0 else _incomplete_beta(share, successes, trials - successes + 1)
 
 
 def student_t_cdf(value: float, freedom: int) -> float:
-    """How much of Student's distribution lies below."""
+    """The cumulative distribution function of Student's t distribution."""
     if math.isinf(value):
         return float(value > 0)
     tail = _incomplete_beta(freedom / (freedom + value * value), freedom / 2, 0.5) / 2
@@ -38,7 +38,7 @@ def student_t_cdf(value: float, freedom: int) -> float:
 
 @cache
 def student_t_quantile(probability: float, freedom: int) -> float:
-    """Student's quantile, for a probability of a half or more; without a limit for a single value."""
+    """The quantile of Student's t for a probability of at least 0.5; infinite without degrees of freedom."""
     if freedom < 1:
         return math.inf
     low, high = 0.0, 1.0
@@ -51,7 +51,7 @@ def student_t_quantile(probability: float, freedom: int) -> float:
 
 
 def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function, by its continued fraction."""
+    """The regularized incomplete beta function, by its continued fraction."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):
@@ -61,7 +61,7 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
 
 
 def _beta_continued_fraction(x: float, a: float, b: float) -> float:
-    """Lentz's way through the fraction, from the front."""
+    """The continued fraction of the incomplete beta function, by Lentz's algorithm."""
     above = 1.0
     found = below = 1 / (1 - (a + b) * x / (a + 1))
     for m in range(1, 500):
@@ -80,8 +80,8 @@ def _beta_continued_fraction(x: float, a: float, b: float) -> float:
 def wilson_interval(successes: float, trials: float, confidence: float) -> Interval:
     """Wilson's interval for a proportion.
 
-    Where no more than three succeeded, or failed, the bound on that side is Poisson's: Wilson's lies too
-    close there, and would miss the truth more often than it says.
+    With at most three successes or failures, the bound on that side is the Poisson bound, because Wilson's
+    interval has less than the nominal coverage there.
     """
     if trials <= 0:
         return Interval(0.0, 1.0)
@@ -102,7 +102,7 @@ def wilson_interval(successes: float, trials: float, confidence: float) -> Inter
 
 @cache
 def _poisson_lower_bound(events: float, tail: float) -> float:
-    """The expectation under which so many events, or more, come about with this chance."""
+    """The Poisson mean at which at least this many events have probability `tail`."""
     low, high = 0.0, events
     for _ in range(60):
         middle = (low + high) / 2
@@ -111,7 +111,7 @@ def _poisson_lower_bound(events: float, tail: float) -> float:
 
 
 def _poisson_tail(events: float, expected: float) -> float:
-    """The chance of so many events or more: the lower incomplete gamma function, for few events."""
+    """The probability of at least this many events: the lower incomplete gamma function, for few events."""
     if expected <= 0:
         return 0.0
     term = math.exp(events * math.log(expected) - expected - math.lgamma(events + 1))
@@ -124,7 +124,7 @@ def _poisson_tail(events: float, expected: float) -> float:
 
 
 def min_trials_for_rate(threshold: float, confidence: float) -> int:
-    """The fewest trials of which all succeed that show a rate above a threshold, by interval and by test."""
+    """The minimum number of trials, all successful, that show a rate above a threshold."""
     if threshold >= 1:
         return -1
     z = normal_quantile(0.5 + confidence / 2)
@@ -134,14 +134,14 @@ def min_trials_for_rate(threshold: float, confidence: float) -> int:
 
 
 def min_pairs_for_gain(margin: float, confidence: float) -> int:
-    """The fewest pairs of which all go up that show a gain above a margin."""
+    """The minimum number of pairs, all improved, that show a gain above a margin."""
     if margin == 0:
         return math.ceil(math.log2(2 / (1 - confidence)))
     return min_trials_for_rate((1 + margin) / 2, confidence)
 
 
 def sample_size_for_rate(threshold: float, effect: float, confidence: float) -> int:
-    """The trials that tell a rate from a threshold, four times in five, when it is off by an effect."""
+    """The trials that distinguish a rate from a threshold with power 0.8 if they differ by `effect`."""
     truth = threshold + effect
     certain, seen = normal_quantile(0.5 + confidence / 2), normal_quantile(POWER)
     spread = certain * math.sqrt(threshold * (1 - threshold)) + seen * math.sqrt(truth * (1 - truth))
@@ -149,9 +149,9 @@ def sample_size_for_rate(threshold: float, effect: float, confidence: float) -> 
 
 
 def sample_size_for_paired_gain(margin: float, effect: float, confidence: float, disagreement: float) -> int:
-    """The pairs that tell a gain of `margin + effect` from the margin, four times in five.
+    """The pairs that distinguish a gain of `margin + effect` from the margin with power 0.8.
 
-    `disagreement` is the share of items on which the two differ: all that pairs have to go by.
+    `disagreement` is the share of items on which the two models differ. Only these items carry information.
     """
     truth = margin + effect
     certain, seen = normal_quantile(0.5 + confidence / 2), normal_quantile(POWER)

@@ -1,7 +1,8 @@
-"""How an extension declares itself: light values that the compiler reads without importing the runtime.
+"""Declarations of extensions, which the compiler reads without importing the runtime's dependencies.
 
-An extension is one file. It holds `EXTENSION`, one of the classes below, and a function `run` that
-does the work and imports the heavy stack in its body. The catalog knows extensions by kind and name.
+An extension is one file. It defines `EXTENSION`, an instance of one of the classes below, and a function
+`run` that does the work and imports heavy dependencies in its body. The catalog finds extensions by kind
+and name.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +34,7 @@ class Params(Declaration):
 
 
 class NoParams(Params):
-    """For extensions that take none."""
+    """For extensions without parameters."""
 
 
 @record(kw_only=True)
@@ -41,28 +42,28 @@ class Extension:
     name: str
     summary: str
     params: type[Params] = NoParams
-    # Raised when the same parameters come to mean another result: it is part of every key.
+    # Increment it when the same parameters produce a different result: it is part of every key.
     version: int = 1
-    # Distributions whose version changes the result: they are the environment part of the key.
+    # Distributions whose version can change the result: the environment part of the key.
     stack: tuple[str, ...] = ()
-    # Modules that `run` imports and that take long: a warm process imports them once for all steps.
+    # Slow imports of `run`: a fork server imports them once for all steps.
     preload: tuple[str, ...] = ()
 
 
 @record(kw_only=True)
 class Verb(Extension):
-    """What runs a stage that is not training: eval, gate, export and so on."""
+    """Runs a stage other than training: eval, gate, export and others."""
 
 
 @record(kw_only=True)
 class Schedule:
-    """The arithmetic of a training stage: what the compiler plans and the worker is held to."""
+    """The number of optimizer steps of a training stage. The worker checks its run against it."""
 
     steps: int
-    # Checkpoints land only on multiples of this many optimizer steps.
+    # Checkpoints are possible only at multiples of this many optimizer steps.
     checkpoint_alignment: int = 1
     rows_per_step: int = 0
-    # Whether these are the most there can be: how many there are is known when the rows are prepared.
+    # Whether `steps` is an upper bound: the exact number is known after the rows are prepared.
     is_upper_bound: bool = False
 
 
@@ -72,48 +73,47 @@ def _batch_size(params: Any) -> int:
 
 @record(kw_only=True)
 class Footprint:
-    """What a training method holds in memory, as far as it is the method that decides it."""
+    """The properties of a training method that determine its memory use."""
 
-    # The examples of an optimizer step, over all processes.
+    # Examples of an optimizer step, over all processes.
     examples: Callable[[Any], int] = _batch_size
-    # The sequences that one example sends through the model: two for a pair.
+    # Sequences per example in the forward pass: two for a preference pair.
     sequences: int = 1
-    # How the loss reads the logits: chunk by chunk, all at once, or one score for a sequence.
+    # Memory layout of the logits in the loss: chunk by chunk, all at once, or one score per sequence.
     loss: Literal["chunked", "full", "scores"] = "full"
-    # Whether a frozen copy of the starting weights stands beside the trained ones.
+    # Whether a frozen copy of the starting weights is in memory during training.
     has_reference_model: Callable[[Any], bool] = lambda _: False
-    # Completions that are written at once, over all processes; none for methods that write none.
+    # Completions generated at once, over all processes; None for methods that do not generate.
     completions: Callable[[Any], int] | None = None
-    # Whether a second model, of values, is trained in the same step.
+    # Whether a value model is trained in the same step.
     has_value_model: Callable[[Any], bool] = lambda _: False
-    # What can write its completions, and how its models can be divided over processes.
+    # Supported generation engines and parallelism strategies.
     engines: tuple[str, ...] = ("transformers", "vllm")
     strategies: tuple[str, ...] = ("single", "ddp", "zero1", "zero2", "zero3", "fsdp")
 
 
 @record(kw_only=True)
 class Method(Extension):
-    """A training method. `accepts` lists the column sets it can read, the preferred one first."""
+    """A training method. `accepts` lists the supported column sets, the preferred one first."""
 
     accepts: tuple[Columns, ...]
     schedule: Callable[[Any, int], Schedule]
-    # Of these parameters, those that change speed, memory or reports, but never the result: left out of
-    # the key.
+    # Parameters that change speed, memory or reports but never the result. They are not part of the key.
     neutral: Callable[[Any], tuple[str, ...]] = lambda _: ()
     needs_reward: bool = False
     needs_reference: bool = False
-    # The TRL configuration class whose arguments `trl:` may name, if the method stands on TRL.
+    # The TRL configuration class whose arguments `trl:` accepts; None for methods without TRL.
     trl: str | None = None
     footprint: Footprint = field(default_factory=Footprint)
-    # The class in the product: what a later stage may do with it.
+    # The kind of model that it produces, which determines the stages that can use it.
     product: Literal["policy", "scorer"] = "policy"
-    # Whether it learns from episodes of several turns, and not only from single completions.
+    # Whether it supports multi-turn episodes in addition to single completions.
     multi_turn: bool = False
 
 
 @record(kw_only=True)
 class NullStats:
-    """Rows that have nothing in a column: where the first stands, and how many of how many looked at."""
+    """Rows with a null in a column: the first such row, their number, and the number of rows checked."""
 
     first_row: str
     null_rows: int
@@ -122,63 +122,64 @@ class NullStats:
 
 @record(kw_only=True)
 class InferredSchema:
-    """What the content of files tells of the rows in it."""
+    """Columns and row count, inferred from the content of files."""
 
     columns: Columns
-    # The number of rows, where all were counted.
+    # The number of rows; None if not all were counted.
     rows: int | None
-    # The columns that are not filled in every row, as far as rows were looked at.
+    # The columns with nulls in the rows that were checked.
     nulls: Mapping[str, NullStats] = field(default_factory=dict[str, NullStats])
 
 
 @record(kw_only=True)
 class Source(Extension):
-    """Where rows come from. `columns` and `rows` tell what is known before anything runs."""
+    """A source of rows. `columns` and `rows` return what is known before the run."""
 
     columns: Callable[[Any], Columns | None]
     rows: Callable[[Any], int | None] = lambda _: None
-    # The user files that the rows are read from; their content is part of the key.
+    # The user files with the rows; their content is part of the key.
     files: Callable[[Any], Sequence[str]] = lambda _: ()
-    # What can be told from the content of the files. Raises ValueError when they are not as the
-    # parameters say, or when these must say more.
+    # Infers the schema from the content of the files. Raises ValueError if the content contradicts the
+    # parameters, or if the parameters are incomplete.
     infer: Callable[[Any, Sequence[bytes]], InferredSchema] | None = None
-    # Whether it is content with the beginning of a file that is too large to be held.
+    # Whether `infer` accepts the first bytes of a file that is too large to load.
     infers_from_prefix: bool = False
-    # Whether the parameters name one content for good; otherwise the rows are never taken as known.
+    # Whether the parameters identify fixed content; if not, every run reads the rows again.
     pinned: Callable[[Any], bool] = lambda _: True
     network: bool = False
 
 
 @record(kw_only=True)
 class DataOp(Extension):
-    """A data step that is no relational one. `columns` maps the columns before to those after.
+    """A data step that is not relational. `columns` maps the input columns to the output columns.
 
-    `columns` raises ValueError when the columns before do not suit.
+    `columns` raises ValueError for unsuitable input columns.
     """
 
     columns: Callable[[Any, Columns], Columns]
-    # The rows after, from the rows before; `exact` when it is that many, not at most that many.
+    # Maps the number of input rows to the number of output rows: the exact number if `exact`, else an
+    # upper bound.
     rows: Callable[[Any, int | None], int | None] = lambda _params, rows: rows
     exact: bool = False
-    # The other dataset that it reads, by its name, and what must hold of that one's columns.
+    # The name of another dataset that the step reads, and the check of that dataset's columns.
     other_dataset: Callable[[Any], str | None] = lambda _: None
     check_other_columns: Callable[[Any, Columns], None] = lambda _params, _columns: None
 
 
 @record(kw_only=True)
 class Operand:
-    """A place in a reward op that takes a node: a name, a literal or a nested expression."""
+    """An operand of a reward op, which takes a node: a name, a literal or a nested expression."""
 
     type: Type = "any"
-    # A list of nodes.
+    # Takes a list of nodes.
     many: bool = False
-    # A mapping from names of the user's own to nodes: the operand `with.NAME` for each.
+    # Takes a mapping from user-defined names to nodes, passed as operands `with.NAME`.
     named: bool = False
-    # A list of mappings with these keys: the operand `of.KEY` is the list of what stands under KEY.
+    # Takes a list of mappings with these keys; the operand `of.KEY` is the list of the values under KEY.
     fields: Mapping[str, "Operand"] = field(default_factory=dict[str, "Operand"])
     default: float | bool | str | None = None
     required: bool = True
-    # One sentence that says what is given here.
+    # One sentence about the meaning of the operand.
     description: str = ""
 
 
@@ -187,7 +188,7 @@ Ranges = Mapping[str, Sequence[Interval]]
 
 @record(kw_only=True)
 class Remark:
-    """What an op has to say about the operands it was given, by a path below the node."""
+    """A finding of an op about its operands, at a path below the node."""
 
     kind: Literal["refused", "unreachable", "dominated"]
     message: str
@@ -197,69 +198,69 @@ class Remark:
 
 @record(kw_only=True)
 class RewardOp(Extension):
-    """A node of a reward graph. `shorthand` names the operand that a bare value stands for."""
+    """An op of reward graphs. `shorthand` names the operand that a bare value sets."""
 
     operands: Mapping[str, Operand] = field(default_factory=dict[str, Operand])
     yields: Type
-    # The type by the parameters, for ops that yield what they are told to.
+    # The result type, for ops whose parameters determine it.
     infer_type: Callable[[Any], Type] | None = None
     shorthand: str = "of"
-    # The smallest interval that holds every value; for a condition, 0 is false and 1 is true.
+    # The smallest interval that contains every value; for a condition, 0 is false and 1 is true.
     range: Callable[[Any, Ranges], Interval] = lambda _params, _operands: Interval.unbounded()
     remarks: Callable[[Any, Ranges], Sequence[Remark]] = lambda _params, _operands: ()
-    # Slow nodes (judges, programs) run side by side, within bounds; the others in one batch.
+    # Slow nodes (judges, programs) run concurrently, up to a limit; the others run in one batch.
     slow: bool = False
-    # Parameters that each name a model: a declared one, or a stage that makes one.
+    # Parameters that name a model: a declared one, or a stage that produces one.
     models: tuple[str, ...] = ()
-    # User files that the value depends on, and endpoints that are asked.
+    # User files that the value depends on, and endpoints that the op calls.
     files: Callable[[Any], Sequence[str]] = lambda _: ()
     endpoints: Callable[[Any], Sequence[str]] = lambda _: ()
 
 
 @record(kw_only=True)
 class Engine(Extension):
-    """What generates text from a model: transformers, vLLM, an HTTP endpoint."""
+    """A generation engine: transformers, vLLM or an HTTP endpoint."""
 
     needs_gpu: bool = False
 
 
 @record(kw_only=True)
 class Runner(Extension):
-    """Where a step runs: a local process, a container."""
+    """A runner of steps: a local process or a container."""
 
 
 @record(kw_only=True)
 class Environment(Extension):
-    """A place in which a model acts over several turns; `run(params, site)` opens it."""
+    """An environment for multi-turn episodes; `run(params, site)` opens it."""
 
-    # What a turn of the model is to it: text as it stands, or calls of its tools.
+    # How it interprets a model turn: as plain text, or as tool calls.
     action_format: Callable[[Any], Literal["text", "tools"]] = lambda _: "text"
-    # The columns that a row must have for an episode to begin with it.
+    # The columns that a row needs to start an episode.
     columns: Callable[[Any], Columns] = lambda _: {}
-    # The smallest interval that holds every score of an episode.
+    # The smallest interval that contains every score of an episode.
     range: Callable[[Any], Interval] = lambda _: Interval(0.0, 1.0)
     # User files that the episodes depend on.
     files: Callable[[Any], Sequence[str]] = lambda _: ()
-    # Parameters that change speed or memory, but never the result: left out of the key.
+    # Parameters that change speed or memory but never the result. They are not part of the key.
     neutral: tuple[str, ...] = ()
 
 
 @record(kw_only=True)
 class Tracker(Extension):
-    """Where figures of a run are sent while it goes on; `run(topic)` gives what takes those of a step."""
+    """A tracker of live metrics; `run(topic)` returns the sink for the metrics of a step."""
 
-    # The module that it stands on, and the extra of ours that installs it.
+    # The module that it requires, and the extra of this package that installs it.
     module: str
     extra: str
 
 
 class Catalog(Protocol):
-    """The extensions that a compilation can name. The runtime gives one; the compiler reads it."""
+    """The extensions that are available to a compilation. The runtime provides it."""
 
     def find(self, kind: ExtensionKind, name: str) -> Extension | None: ...
 
     def names(self, kind: ExtensionKind) -> Sequence[str]: ...
 
     def entry(self, kind: ExtensionKind, name: str) -> str:
-        """`module:function` of what runs this extension."""
+        """The function that runs this extension, as `module:function`."""
         ...

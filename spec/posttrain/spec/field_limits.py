@@ -1,4 +1,4 @@
-"""Bounds of values, and how a value that lies outside is told."""
+"""Bounds of values, and the messages for values outside them."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from posttrain.spec.record import record
 
 @record(kw_only=True)
 class Limits:
-    """Bounds of a value: of a number, or of the length and form of a text or list."""
+    """Bounds of a number, or of the length and pattern of a text or list."""
 
     ge: float | None = None
     gt: float | None = None
@@ -21,12 +21,12 @@ class Limits:
 
 
 def compile_pattern(limits: Limits) -> "re.Pattern[str] | None":
-    """The form of a text. In Python `$` also stands before a last line break: here it does not."""
+    """The compiled pattern. In Python `$` also matches before a final line break; here it does not."""
     return None if limits.pattern is None else re.compile(re.sub(r"\$\Z", r"\\Z", limits.pattern))
 
 
 def limit_violations(value: Any, limits: Limits) -> Iterable[str]:
-    """What is wrong with a value by its bounds."""
+    """A message for each bound that the value violates."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         if limits.ge is not None and not value >= limits.ge:
             yield f"must be at least {limits.ge}"
@@ -40,9 +40,9 @@ def limit_violations(value: Any, limits: Limits) -> Iterable[str]:
         size = len(cast(Sequence[Any], value))
         what = "characters" if isinstance(value, str) else "items"
         if limits.min_length is not None and size < limits.min_length:
-            yield f"must hold at least {_plural(limits.min_length, what)}, and holds {size or 'none'}"
+            yield f"must have at least {_plural(limits.min_length, what)}, but has {size or 'none'}"
         if limits.max_length is not None and size > limits.max_length:
-            yield f"must hold at most {_plural(limits.max_length, what)}, and holds {size}"
+            yield f"must have at most {_plural(limits.max_length, what)}, but has {size}"
 
 
 def _plural(number: int, what: str) -> str:

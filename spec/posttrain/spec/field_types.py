@@ -1,4 +1,4 @@
-"""The forms of plain values: names, pairs, scalars."""
+"""Types of plain values: names, pairs, scalars."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Where stages run: the target machine, how a stage lies on it, the image, what is tried again."""
+"""Where and how stages run: target machine, placement, container image, retries."""
 
 from typing import Literal
 
@@ -6,61 +6,78 @@ from posttrain.spec.declaration_fields import Declaration, field
 
 
 class Rollouts(Declaration):
-    """Where a method that learns from its own completions has them written."""
+    """Generation of rollouts during training, for online methods such as grpo."""
 
     engine: Literal["auto", "transformers", "vllm"] = field(
-        default="auto", description="What writes them; auto is vllm on GPUs, transformers elsewhere."
+        default="auto", description="Generation engine; auto is vllm on GPUs and transformers elsewhere."
     )
     mode: Literal["colocate", "server"] = field(
         default="colocate",
-        description="Whether vLLM shares the GPUs of the training, or has GPUs of its own.",
+        description="Whether vLLM shares the training GPUs (`colocate`) or has its own (`server`).",
     )
-    gpus: int | None = field(default=None, ge=1, description="GPUs of vLLM's own, with `mode: server`.")
+    gpus: int | None = field(
+        default=None, ge=1, description="Number of GPUs reserved for vLLM, with `mode: server`."
+    )
     gpu_memory_utilization: float | None = field(
-        default=None, gt=0, lt=1, description="The share of a GPU that vLLM takes; computed if not given."
+        default=None,
+        gt=0,
+        lt=1,
+        description="Fraction of GPU memory for vLLM. Default: computed by the compiler.",
     )
     tensor_parallel_size: int | None = field(
-        default=None, ge=1, description="GPUs that vLLM divides the model over; the fewest that hold it."
+        default=None,
+        ge=1,
+        description="Number of GPUs over which vLLM splits the model. Default: the fewest that hold it.",
     )
     enable_sleep_mode: bool | None = field(
-        default=None, description="Whether vLLM gives its memory back while the model trains."
+        default=None, description="Whether vLLM releases its GPU memory during training steps."
     )
 
 
 class Placement(Declaration):
-    """How a training stage lies on the target. What is not given, the compiler chooses, and says why."""
+    """Layout of a training stage on the target machine. The compiler chooses the values that are not set."""
 
     num_processes: int | None = field(
-        default=None, ge=1, description="Processes, one a GPU; as many as the batch divides by."
+        default=None,
+        ge=1,
+        description="Number of processes, one per GPU. Default: the most by which the batch is divisible.",
     )
     strategy: Literal["auto", "single", "ddp", "zero1", "zero2", "zero3", "fsdp"] = field(
         default="auto",
-        description="How the states are divided over processes: ddp not at all, zero1 to zero3 and fsdp"
-        " more and more; auto takes the first that fits.",
+        description="Parallelism strategy. ddp replicates the model; zero1, zero2, zero3 and fsdp shard"
+        " increasingly more of its states. auto takes the first one that fits in memory.",
     )
-    rollouts: Rollouts = field(default_factory=Rollouts, description="Where completions are written.")
+    rollouts: Rollouts = field(
+        default_factory=Rollouts, description="Generation of rollouts, for online methods."
+    )
 
 
 class Hardware(Declaration):
-    """The target machine, which need not be this one."""
+    """The target machine. It can differ from the machine that compiles the recipe."""
 
-    gpus: str | None = field(default=None, description="Count and kind, such as 8xH100-80GB.")
-    nodes: int = field(default=1, ge=1, description="Machines of that kind.")
-    cpus: int | None = field(default=None, ge=1, description="Cores that a computing step takes; else one.")
-    memory_gb: float | None = field(default=None, gt=0, le=1e6, description="Main memory a machine, in GB.")
+    gpus: str | None = field(default=None, description="Number and type of GPUs, such as 8xH100-80GB.")
+    nodes: int = field(default=1, ge=1, description="Number of machines.")
+    cpus: int | None = field(default=None, ge=1, description="CPU cores of each computing step. Default: 1.")
+    memory_gb: float | None = field(default=None, gt=0, le=1e6, description="Main memory per machine, in GB.")
     price_per_hour: float | None = field(
-        default=None, ge=0, le=1e6, description="What a machine costs an hour, for estimates."
+        default=None, ge=0, le=1e6, description="Price per machine and hour, for cost estimates."
     )
 
 
 class Container(Declaration):
-    """The image that steps run in."""
+    """A container image for steps."""
 
-    image: str = field(description="An image by digest: NAME@sha256:...")
+    image: str = field(description="Image by digest: NAME@sha256:...")
 
 
 class Retry(Declaration):
-    """What to do about failures that may pass."""
+    """Retries after transient failures."""
 
-    attempts: int = field(default=1, ge=1, le=10, description="Tries in all.")
-    wait_seconds: float = field(default=5.0, ge=0, description="The first pause; it doubles.")
+    attempts: int = field(
+        default=1, ge=1, le=10, description="Maximum number of attempts, the first one included."
+    )
+    wait_seconds: float = field(
+        default=5.0,
+        ge=0,
+        description="Seconds before the second attempt. The wait doubles after each attempt.",
+    )

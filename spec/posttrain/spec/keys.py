@@ -1,8 +1,8 @@
-"""Content keys: a hash over a typed, length-framed, versioned map from name to value.
+"""Cache keys: a hash over a typed, length-framed, versioned map from name to value.
 
-Every part is hashed on its own and kept, so that a miss can say which part changed. Framing gives
-each value its type and its length: ["ab", "c"] and ["a", "bc"], 1 and "1" and 1.0 and true all
-differ. Nothing depends on the order in which a map was written.
+Every part has its own stored digest, so that a cache miss can report which part changed. Framing
+encodes the type and length of each value: ["ab", "c"] and ["a", "bc"], 1 and "1" and 1.0 and true all
+differ. The order of a map has no effect.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ def digest_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-# Legs of a matrix share most values. `repr` tells apart what the encoding tells apart; where it
-# tells more (the order of a map), the value is merely hashed again.
+# The legs of a matrix share most values. Values with different encodings have different `repr`s. Equal
+# encodings can have different `repr`s (the order of a map); then the value is only hashed once more.
 _digest_cache: dict[str, str] = {}
 _DIGEST_CACHE_SIZE = 50_000
 
@@ -27,12 +27,12 @@ _DIGEST_CACHE_SIZE = 50_000
 def digest(value: Any) -> str:
     """The sha256 of a value's canonical encoding."""
     shown = repr(value)
-    found = _digest_cache.get(shown)
-    if found is None:
+    cached = _digest_cache.get(shown)
+    if cached is None:
         if len(_digest_cache) >= _DIGEST_CACHE_SIZE:
             _digest_cache.clear()
-        found = _digest_cache[shown] = digest_bytes(encode(value))
-    return found
+        cached = _digest_cache[shown] = digest_bytes(encode(value))
+    return cached
 
 
 def key_parts(parts: Mapping[str, Any]) -> dict[str, str]:
@@ -41,12 +41,12 @@ def key_parts(parts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def key_from_parts(parts: Mapping[str, str]) -> str:
-    """One key from the digests of its parts."""
+    """The key of a step, from the digests of its parts."""
     return digest({"version": KEY_VERSION, "parts": dict(parts)})
 
 
 def encode(value: Any) -> bytes:
-    """A value as bytes that no value of another type or shape shares."""
+    """An injective encoding: values of different types or shapes have different bytes."""
     plain = _SCALAR_ENCODERS.get(type(value))
     if plain is not None:
         return plain(value)
@@ -54,7 +54,7 @@ def encode(value: Any) -> bytes:
         return _encode_map(cast("Mapping[Any, Any]", value))
     if isinstance(value, Sequence):
         return _frame(b"l", b"".join(_frame(b"e", encode(item)) for item in cast("Sequence[Any]", value)))
-    raise TypeError(f"a key cannot hold a {type(value).__name__}")
+    raise TypeError(f"a key cannot contain a {type(value).__name__}")
 
 
 def _encode_map(value: Mapping[Any, Any]) -> bytes:
@@ -64,7 +64,7 @@ def _encode_map(value: Mapping[Any, Any]) -> bytes:
 
 @lru_cache(maxsize=10_000, typed=True)
 def _encode_name(name: Any) -> bytes:
-    """The names of parts are the same in all steps."""
+    """Encode a name, cached: the names of parts are the same in all steps."""
     return encode(name)
 
 

@@ -1,4 +1,4 @@
-"""Models as a recipe declares them: where the weights come from, and what of them is trained."""
+"""Model declarations: origin of the weights, tokenizer, chat template, adapter."""
 
 import re
 from typing import Literal
@@ -11,131 +11,142 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[\w.-]{1,96})?", re.ASCII)
 
 
 def check_model_origin(name: str | None) -> None:
-    """ValueError for what is neither a name on the hub nor a folder."""
+    """Raise ValueError unless the name is a hub name or a folder."""
     if name is None or name.startswith((".", "/")) or _HUB_NAME.fullmatch(name):
         return
     if name.startswith(_HUB_URL):
-        raise ValueError(f"is an address; on the hub it is called {name.removeprefix(_HUB_URL)}")
-    raise ValueError("is neither ORG/NAME on the hub nor a folder beside the recipe, written ./NAME")
+        raise ValueError(f"is a URL; the name on the hub is {name.removeprefix(_HUB_URL)}")
+    raise ValueError("is neither ORG/NAME on the hub nor a local folder, written ./NAME")
 
 
 class RandomInit(Declaration):
-    """The shape of a model that starts from random weights."""
+    """Architecture of a model with random weights."""
 
-    model_type: str = field(description="The architecture, such as qwen2, llama or gpt2.")
-    num_hidden_layers: int = field(ge=1, description="Transformer layers.")
-    hidden_size: int = field(ge=8, description="The width of the residual stream.")
-    num_attention_heads: int = field(ge=1, description="Attention heads.")
+    model_type: str = field(description="Architecture, such as qwen2, llama or gpt2.")
+    num_hidden_layers: int = field(ge=1, description="Number of transformer layers.")
+    hidden_size: int = field(ge=8, description="Size of the hidden states.")
+    num_attention_heads: int = field(ge=1, description="Number of attention heads.")
     num_key_value_heads: int | None = field(
-        default=None, ge=1, description="Key/value heads; as many as heads."
+        default=None, ge=1, description="Number of key/value heads. Default: num_attention_heads."
     )
-    intermediate_size: int | None = field(default=None, ge=8, description="The width inside the MLP.")
-    max_position_embeddings: int = field(default=512, ge=8, description="The longest sequence, in tokens.")
+    intermediate_size: int | None = field(
+        default=None, ge=8, description="Size of the MLP. Default: the architecture's."
+    )
+    max_position_embeddings: int = field(default=512, ge=8, description="Maximum sequence length, in tokens.")
     rope_theta: float | None = field(
         default=None,
         gt=1,
-        description="The base of the rotary positions; the architecture's own if not given.",
+        description="Base of the rotary position embeddings. Default: the architecture's.",
     )
     initializer_range: float | None = field(
         default=None,
         gt=0,
-        description="The standard deviation of the random weights; the architecture's own.",
+        description="Standard deviation of the random weights. Default: the architecture's.",
     )
     tie_word_embeddings: bool = field(
-        default=True, description="Whether input and output embeddings are one."
+        default=True, description="Whether input and output embeddings share their weights."
     )
 
 
 class Tokenizer(Declaration):
-    """Where the tokenizer comes from, when not from the model itself."""
+    """Origin of the tokenizer, if it is not the model's own."""
 
     init: Literal["characters"] | None = field(
-        default=None, description="Build one: `characters` gives every character a token."
+        default=None, description="Build a tokenizer: `characters` has one token per character."
     )
     alphabet: str = field(
         default=" !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`"
         "abcdefghijklmnopqrstuvwxyz{|}~\n",
-        description="The characters of a built tokenizer.",
+        description="Characters of a tokenizer built with `init`.",
     )
     added_tokens: list[str] = field(
-        default_factory=list, description="Strings that get one token each, such as tags."
+        default_factory=list, description="Strings that become one token each, such as tags."
     )
     from_: str | None = field(
         default=None,
         key="from",
         check=check_model_origin,
-        description="A hub name or a path to take the tokenizer from.",
+        description="Hub name or path of the tokenizer.",
     )
-    revision: str | None = field(default=None, description="The revision on the hub.")
+    revision: str | None = field(default=None, description="Revision on the hub.")
 
 
 class Adapter(Declaration):
-    """What part of the weights is trained."""
+    """The weights to train: a LoRA adapter, or all weights."""
 
     type: Literal["full", "lora", "qlora"] = field(
-        default="lora", description="Train all weights, a LoRA, or a LoRA over 4-bit weights."
+        default="lora",
+        description="full trains all weights, lora a LoRA adapter, qlora a LoRA adapter over 4-bit weights.",
     )
-    r: int = field(default=16, ge=1, description="The rank of the LoRA matrices.")
-    lora_alpha: float = field(default=32.0, gt=0, description="The scale of the LoRA, over its rank.")
+    r: int = field(default=16, ge=1, description="Rank of the LoRA matrices.")
+    lora_alpha: float = field(
+        default=32.0, gt=0, description="Scaling of the LoRA update, which is multiplied by lora_alpha / r."
+    )
     use_rslora: bool = field(
         default=False,
-        description="Scale the LoRA by alpha over the square root of its rank (rsLoRA), so that a high rank"
-        " learns as fast as a low one.",
+        description="Scale the LoRA update by lora_alpha / sqrt(r) (rsLoRA) instead. Use it for high ranks.",
     )
-    lora_dropout: float = field(default=0.0, ge=0, lt=1, description="Dropout before the LoRA.")
+    lora_dropout: float = field(
+        default=0.0, ge=0, lt=1, description="Dropout probability of the LoRA layers' input."
+    )
     target_modules: Literal["auto", "all-linear"] | list[str] = field(
         default="auto",
-        description="The modules that get a LoRA: auto takes the attention projections of the"
-        " architecture, all-linear every linear module but the output layer.",
+        description="Modules that get a LoRA: auto selects the attention projections of the architecture,"
+        " all-linear every linear module except the output layer.",
     )
     existing_adapter: Literal["continue", "merge"] = field(
         default="continue",
-        description="When the model already has an adapter: go on with it, or merge it and start anew.",
+        description="If the model already has an adapter: continue training it, or merge it into the weights"
+        " and train a new one.",
     )
+
+    def check(self) -> None:
+        if self.target_modules == []:
+            raise ValueError("target_modules is empty: name modules, or write auto or all-linear")
 
 
 class Tags(Declaration):
-    """The tags that a completion is expected to hold, for a generated chat template."""
+    """Tags of the expected completions, for a generated chat template."""
 
-    think: Pair | None = field(
-        default=None, description="The tags around the reasoning, opening and closing."
-    )
-    answer: Pair | None = field(default=None, description="The tags around the answer, opening and closing.")
+    think: Pair | None = field(default=None, description="Opening and closing tag around the reasoning.")
+    answer: Pair | None = field(default=None, description="Opening and closing tag around the answer.")
     system: str | None = field(
         default=None,
-        description="What a conversation without a system message begins with; {think_open}, {think_close},"
-        " {answer_open} and {answer_close} stand for the tags.",
+        description="Default system message of conversations that have none. {think_open}, {think_close},"
+        " {answer_open} and {answer_close} insert the tags.",
     )
 
 
 class Model(Declaration):
-    """A model to start from."""
+    """A model: its weights, its tokenizer and its chat template."""
 
-    init: RandomInit | None = field(default=None, description="Random weights of this shape.")
+    init: RandomInit | None = field(
+        default=None, description="Start from random weights with this architecture."
+    )
     from_: str | None = field(
         default=None,
         key="from",
         check=check_model_origin,
-        description="ORG/NAME on the hub, or a folder beside the recipe, written ./NAME.",
+        description="Model to load: ORG/NAME on the hub, or a folder relative to the recipe, written ./NAME.",
     )
     revision: str | None = field(
-        default=None, description="The hub revision; a full commit hash makes the run repeatable."
+        default=None, description="Hub revision. A full commit hash makes the run reproducible."
     )
-    tokenizer: Tokenizer | None = field(
-        default=None, description="The tokenizer, when it is not the model's own."
-    )
+    tokenizer: Tokenizer | None = field(default=None, description="Tokenizer. Default: the model's own.")
     chat_template: str | None = field(
-        default=None, description="A Jinja file beside the recipe that renders conversations."
+        default=None, description="Jinja file in the recipe's folder that renders conversations."
     )
-    tags: Tags | None = field(default=None, description="Tags for a generated chat template.")
+    tags: Tags | None = field(
+        default=None, description="Generate a chat template with these tags instead of `chat_template`."
+    )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = field(
         default="auto",
-        description="The precision of the weights. auto keeps what is stored, but trains whole weights in"
-        " float32, where small steps are not lost, and gives them in what was stored.",
+        description="Data type of the weights. auto uses the stored type, except that training of all weights"
+        " uses float32, because bfloat16 loses small updates; the result has the stored type again.",
     )
     quantize: Literal["none", "int8", "nf4"] = field(
-        default="none", description="Quantise the frozen weights when loading."
+        default="none", description="Quantization of the frozen weights at load time."
     )
     adapter: Adapter | None = field(
-        default=None, description="How stages train this model, unless they say otherwise."
+        default=None, description="Default adapter of the stages that train this model."
     )

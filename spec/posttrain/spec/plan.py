@@ -1,7 +1,7 @@
-"""What a plan is: the only contract between the compiler and the runtime.
+"""The plan: the only contract between the compiler and the runtime.
 
-A plan is canonical JSON: the same recipe, catalog, environment and target give the same bytes. The
-line beside each field is its documentation: `recipe schema plan` prints it (see `plan_schema`).
+A plan is canonical JSON: the same recipe, catalog, environment and target produce the same bytes. The
+annotation of each field is its documentation, which `recipe schema plan` prints (see `plan_schema`).
 """
 
 import json
@@ -17,117 +17,118 @@ Json = Any
 
 @record(kw_only=True)
 class StepInput:
-    """What a step reads: the product of another step, or one part of it."""
+    """An input of a step: the product of another step, or one part of it."""
 
-    step: Annotated[str, "The id of the step whose product is read."]
-    part: Annotated[str | None, "The part of that dataset; null for all of the product."] = None
+    step: Annotated[str, "Id of the step whose product is read."]
+    part: Annotated[str | None, "Part of that dataset; null for the whole product."] = None
 
 
 @record(kw_only=True)
 class UserFile:
-    """A file beside the recipe that a step reads, held to its digest."""
+    """A user file that a step reads, with its digest."""
 
-    path: Annotated[str, "Where it lies, relative to the recipe's folder."]
-    sha256: Annotated[str, "The digest of its content when the plan was made."]
+    path: Annotated[str, "Path relative to the recipe's folder."]
+    sha256: Annotated[str, "SHA-256 of the content at compile time. The run fails if the file has changed."]
 
 
 @record(kw_only=True)
 class Resources:
-    """What a step takes of the machine while it runs."""
+    """Machine resources of a running step."""
 
-    cpus: Annotated[int, "Cores, and so threads: the worker computes with exactly this many."] = 1
-    gpus: Annotated[int, "GPUs."] = 0
-    memory_gb: Annotated[float | None, "Main memory in GB, where it is known."] = None
-    network: Annotated[bool, "Whether it may use the network."] = False
+    cpus: Annotated[int, "CPU cores. The worker uses exactly this many threads."] = 1
+    gpus: Annotated[int, "Number of GPUs."] = 0
+    memory_gb: Annotated[float | None, "Main memory in GB; null if unknown."] = None
+    network: Annotated[bool, "Whether the step may use the network."] = False
 
 
 @record(kw_only=True)
 class Launch:
-    """How the step's processes are started."""
+    """How the processes of a step are started."""
 
-    processes: Annotated[int, "Processes that work together."] = 1
-    strategy: Annotated[str, "How they share the model."] = "single"
-    engine: Annotated[str | None, "What generates text, where something does."] = None
+    processes: Annotated[int, "Number of processes."] = 1
+    strategy: Annotated[str, "Parallelism strategy: single, ddp, zero1, zero2, zero3 or fsdp."] = "single"
+    engine: Annotated[str | None, "Generation engine; null if the step does not generate."] = None
     rollouts: Annotated[
         Mapping[str, Json],
-        "Its settings: mode, gpus, gpu_memory_utilization, tensor_parallel_size, enable_sleep_mode.",
+        "Settings of the engine: mode, gpus, gpu_memory_utilization, tensor_parallel_size,"
+        " enable_sleep_mode.",
     ] = field(default_factory=dict[str, Json])
 
 
 @record(kw_only=True)
 class SourceLocation:
-    """Where in the recipe a step was written."""
+    """The place of a step's declaration in the recipe."""
 
-    file: Annotated[str, "The file, relative to the recipe's folder."]
-    line: Annotated[int, "The line, from 1."]
-    column: Annotated[int, "The column, from 1."]
+    file: Annotated[str, "File, relative to the recipe's folder."]
+    line: Annotated[int, "Line, counted from 1."]
+    column: Annotated[int, "Column, counted from 1."]
 
 
 @record(kw_only=True)
 class Step:
-    """One thing that is done, with everything that its doing takes."""
+    """One unit of work, with everything that is necessary to run it."""
 
-    id: Annotated[str, "The step's name: a stage, models.NAME or datasets.NAME, and @ with its leg."]
-    leg: Annotated[str, "The combination of the matrix that it belongs to; empty for what all share."] = ""
-    kind: Annotated[str, "What kind of thing is done: model, data, or the stage's verb."]
-    entry: Annotated[str, "What does it, as MODULE:FUNCTION."]
-    params: Annotated[Json, "What that is given."]
-    place: Annotated[SourceLocation, "Where in the recipe it was written."]
-    key: Annotated[str, "The hash over all that can change its product."]
-    key_parts: Annotated[Mapping[str, str], "The digest of each thing that went into the key."]
+    id: Annotated[str, "Id: a stage's name, models.NAME or datasets.NAME, followed by @ and the leg if any."]
+    leg: Annotated[str, "Combination of matrix values; empty for steps that all legs share."] = ""
+    kind: Annotated[str, "Kind: model, data, or the verb of the stage."]
+    entry: Annotated[str, "Function that runs the step, as MODULE:FUNCTION."]
+    params: Annotated[Json, "Parameters of that function."]
+    place: Annotated[SourceLocation, "Place of the declaration in the recipe."]
+    key: Annotated[str, "Cache key: a hash of everything that can change the product."]
+    key_parts: Annotated[Mapping[str, str], "Digest of each part of the key."]
     key_values: Annotated[
-        Mapping[str, Json], "The values behind these digests, for saying which one changed."
+        Mapping[str, Json], "Values behind the digests, to report which one changed on a cache miss."
     ]
     pinned: Annotated[
-        bool, "False when something that goes in is not pinned: the key is then no proof of the product."
+        bool, "False if an input is not pinned: then an equal key does not guarantee an equal product."
     ] = True
-    inputs: Annotated[Mapping[str, StepInput], "What it reads of other steps, by role."] = field(
-        default_factory=dict[str, StepInput]
+    inputs: Annotated[Mapping[str, StepInput], "Products of other steps that the step reads, by role."] = (
+        field(default_factory=dict[str, StepInput])
     )
-    files: Annotated[Mapping[str, UserFile], "The user's files that it reads, by role."] = field(
+    files: Annotated[Mapping[str, UserFile], "User files that the step reads, by role."] = field(
         default_factory=dict[str, UserFile]
     )
-    secrets: Annotated[tuple[str, ...], "Environment variables whose values it may see."] = ()
-    resources: Annotated[Resources, "What it takes of the machine."] = Resources()
+    secrets: Annotated[tuple[str, ...], "Environment variables with secrets that the step may read."] = ()
+    resources: Annotated[Resources, "Machine resources of the step."] = Resources()
     launch: Annotated[Launch, "How its processes are started."] = field(default_factory=Launch)
-    image: Annotated[str | None, "The image that it runs in, by digest; null for this machine."] = None
-    attempts: Annotated[int, "Tries in all, after failures that may pass."] = 1
-    wait_seconds: Annotated[float, "The pause before the second try; it doubles."] = 5.0
-    timeout_minutes: Annotated[float | None, "The longest that it may take."] = None
-    on_failure: Annotated[str, "Whether independent steps go on when it fails: stop or continue."] = "stop"
-    gates: Annotated[tuple[str, ...], "Gates that must let it through."] = ()
-    expect: Annotated[Mapping[str, Json], "What it must do: for a training stage, its optimizer steps."] = (
-        field(default_factory=dict[str, Json])
-    )
+    image: Annotated[str | None, "Container image by digest; null to run on the machine itself."] = None
+    attempts: Annotated[int, "Maximum number of attempts in case of transient failures."] = 1
+    wait_seconds: Annotated[float, "Seconds before the second attempt; doubled after each attempt."] = 5.0
+    timeout_minutes: Annotated[float | None, "Time limit in minutes; null for none."] = None
+    on_failure: Annotated[str, "Whether independent steps stop or continue after a failure."] = "stop"
+    gates: Annotated[tuple[str, ...], "Gates that must pass before the step runs."] = ()
+    expect: Annotated[
+        Mapping[str, Json], "Expected facts about the run, such as the optimizer steps of a training stage."
+    ] = field(default_factory=dict[str, Json])
     estimate: Annotated[
         Mapping[str, Json] | None,
-        "What it will take: seconds, memory_gb, dollars; null where nobody can say.",
+        "Estimated seconds, memory_gb and dollars; null if unknown.",
     ] = None
 
 
 @record(kw_only=True)
 class Plan:
-    """All that a run does, in an order in which it can be done."""
+    """The steps of a run, in topological order."""
 
-    name: Annotated[str, "The recipe's name."]
-    description: Annotated[str, "What the recipe is for."]
-    seed: Annotated[int, "Where all randomness starts."]
-    steps: Annotated[tuple[Step, ...], "The steps; each comes after those that it reads."]
-    target: Annotated[Mapping[str, Json], "The machine that the plan is made for, as the recipe tells it."]
+    name: Annotated[str, "Name of the recipe."]
+    description: Annotated[str, "Purpose of the recipe."]
+    seed: Annotated[int, "Random seed of the recipe."]
+    steps: Annotated[tuple[Step, ...], "Steps, each after the steps that it reads."]
+    target: Annotated[Mapping[str, Json], "Target machine: the recipe's section `hardware`."]
     tracking: Annotated[tuple[str, ...], "Trackers that receive the metrics."]
-    format: Annotated[int, "The version of this form."] = FORMAT
+    format: Annotated[int, "Version of the plan format."] = FORMAT
 
     def step(self, id: str) -> Step:
         return next(step for step in self.steps if step.id == id)
 
 
 def plan_to_json(plan: Plan) -> str:
-    """The plan's canonical text."""
+    """The plan as canonical JSON."""
     return canonical_json(plan) + "\n"
 
 
 def canonical_json(value: Json) -> str:
-    """JSON with sorted keys and no choice left in how it is written. Records are mappings there."""
+    """Deterministic JSON with sorted keys. Records become mappings."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=to_builtins)
 
 

@@ -1,6 +1,6 @@
-"""The JSON Schema (2020-12) of a plan, read off the classes of `plan`: their fields, types and documentation.
+"""Generates the JSON Schema (2020-12) of a plan from the classes of `plan`.
 
-It says what is written, so every field is required: a plan leaves nothing out.
+Every field is required, because a plan contains every field.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _SCALAR_TYPES: Mapping[Any, str] = {
 
 
 def plan_schema() -> Schema:
-    """The schema that every plan satisfies."""
+    """The JSON Schema of a plan."""
     defined: dict[str, Schema] = {}
     _define(Plan, defined)
     defined["Plan"]["properties"]["format"]["const"] = FORMAT
@@ -33,8 +33,8 @@ def plan_schema() -> Schema:
 
 
 def _define(cls: type[Any], defined: dict[str, Schema]) -> None:
-    """Add the definition of a class, and of all classes that it holds."""
-    defined[cls.__name__] = {}  # its place is taken while those inside it are defined
+    """Add the definition of a class and of all classes in its fields."""
+    defined[cls.__name__] = {}  # a placeholder, so that recursion ends
     hints = get_type_hints(cls, include_extras=True)
     names = [item.name for item in fields(cls)]
     defined[cls.__name__] = {
@@ -65,7 +65,7 @@ def _schema(hint: Any, defined: dict[str, Schema]) -> Schema:
 
 
 def _any_of(choices: list[Schema]) -> Schema:
-    """One schema for several, kept short where all are plain types."""
+    """One schema for several; a list of types if all are plain types."""
     if all(choice.keys() == {"type"} for choice in choices):
         return {"type": [choice["type"] for choice in choices]}
     return {"anyOf": choices}

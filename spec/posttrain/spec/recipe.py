@@ -1,7 +1,7 @@
-"""What a recipe is, as a whole: its header, its sections, its stages by their verbs.
+"""The recipe: its header, its sections, and the verbs of its stages.
 
-Every field has one meaning, one default and one line of documentation. The JSON Schema, `recipe
-explain` and the reference pages all print that line.
+Every field has one meaning, one default and one description. The JSON Schema, `recipe explain` and
+the reference pages all print that description.
 """
 
 from typing import Literal
@@ -30,17 +30,24 @@ VERBS: dict[str, type[AnyStage]] = {
 
 
 class Header(Declaration):
-    """What a recipe says about itself, beside its declarations and stages."""
+    """The settings of a recipe other than its declarations and stages."""
 
-    recipe: Literal[1] = field(description="The version of the language.")
-    name: Name = field(description="The recipe's name.")
-    description: str = field(default="", description="What it is for, in a sentence or two.")
-    seed: int = field(default=0, ge=0, description="Where all randomness starts.")
+    recipe: Literal[1] = field(description="Version of the recipe language.")
+    name: Name = field(description="Name of the recipe.")
+    description: str = field(default="", description="The purpose of the recipe, in a sentence or two.")
+    seed: int = field(
+        default=0,
+        ge=0,
+        description="Random seed. Each step derives its own seed from it and the step's name.",
+    )
     vars: dict[Name, Scalar] = field(
-        default_factory=dict[str, Scalar], description="Values for ${vars.NAME}, set with --set."
+        default_factory=dict[str, Scalar],
+        description="Variables: ${vars.NAME} inserts a value, and `--set vars.NAME=VALUE` overrides it.",
     )
     hardware: Hardware = field(default_factory=Hardware, description="The target machine.")
-    container: Container | None = field(default=None, description="The image that steps run in.")
+    container: Container | None = field(
+        default=None, description="Container image for all steps. Default: steps run on the machine itself."
+    )
     tracking: list[str] = field(
         default_factory=lambda: ["tensorboard"], description="Trackers that receive the metrics."
     )
@@ -49,16 +56,22 @@ class Header(Declaration):
 class Recipe(Header):
     """One file that describes a whole pipeline."""
 
-    models: dict[Name, Model] = field(default_factory=dict[str, Model], description="Models.")
-    datasets: dict[Name, Dataset] = field(default_factory=dict[str, Dataset], description="Datasets.")
-    rewards: dict[Name, Reward] = field(default_factory=dict[str, Reward], description="Rewards.")
+    models: dict[Name, Model] = field(
+        default_factory=dict[str, Model], description="Models that stages train, evaluate or export, by name."
+    )
+    datasets: dict[Name, Dataset] = field(
+        default_factory=dict[str, Dataset], description="Datasets that stages read, by name."
+    )
+    rewards: dict[Name, Reward] = field(
+        default_factory=dict[str, Reward], description="Reward graphs that score completions, by name."
+    )
     endpoints: dict[Name, Endpoint] = field(
-        default_factory=dict[str, Endpoint], description="Models behind HTTP interfaces."
+        default_factory=dict[str, Endpoint], description="Models that are served over HTTP, by name."
     )
     environments: dict[Name, Environment] = field(
-        default_factory=dict[str, Environment], description="Places to act in."
+        default_factory=dict[str, Environment], description="Environments for multi-turn episodes, by name."
     )
-    stages: dict[Name, AnyStage] = field(description="What is done.")
+    stages: dict[Name, AnyStage] = field(description="Stages of the pipeline, by name.")
 
 
 SECTIONS: dict[str, type[Declaration]] = {

@@ -1,10 +1,10 @@
-"""Frozen plain data whose classes cost next to nothing to define.
+"""Frozen data classes that are fast to define.
 
-`@dataclass` writes and compiles six methods for every class, which takes half a millisecond. The
-compiler has a hundred such classes and a command that should answer before people notice, so they
-share one set of methods instead. Otherwise they are dataclasses: `field`, `fields`, `replace` and
-`asdict` take them, and so do type checkers. Making one takes half as long again: what is made by the
-thousand, such as the nodes of a tree, stays a dataclass with slots.
+`@dataclass` generates and compiles six methods for every class, which takes half a millisecond. The
+compiler has a hundred such classes and its commands must start fast, so records share one set of
+methods. `field`, `fields`, `replace`, `asdict` and type checkers treat them as dataclasses. Creating
+an instance takes 50% longer: classes with thousands of instances, such as tree nodes, stay dataclasses
+with slots.
 """
 
 import copy
@@ -25,18 +25,18 @@ def record(cls: type[T], /) -> type[T]: ...
 def record(*, kw_only: bool) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def record(cls: type[Any] | None = None, /, *, kw_only: bool = False) -> Any:
-    """Make a frozen class of its annotated fields; with `kw_only` they are given by name alone."""
+    """Turn a class with annotated fields into a frozen record; `kw_only` forbids positional arguments."""
 
-    def made(given: type[Any]) -> type[Any]:
-        return _record(given, kw_only)
+    def decorate(target: type[Any]) -> type[Any]:
+        return _record(target, kw_only)
 
-    return made if cls is None else made(cls)
+    return decorate if cls is None else decorate(cls)
 
 
 def to_builtins(value: Any) -> Any:
-    """Records as mappings, all the way down; quicker than `asdict`, as nothing else is copied."""
+    """Convert records to mappings, recursively. Faster than `asdict`, which copies every value."""
     kind = type(value)
-    if kind in _SCALARS:  # nearly all that there is
+    if kind in _SCALARS:  # most values
         return value
     if kind is dict:
         return {name: to_builtins(inner) for name, inner in value.items()}
@@ -51,7 +51,7 @@ def to_builtins(value: Any) -> Any:
 
 @dataclasses.dataclass
 class _FieldTemplate:
-    """Lends its field, from which those of records are copied."""
+    """Provides the `Field` object that the fields of records are copied from."""
 
     it: int = dataclasses.field(default=0)
 
@@ -79,13 +79,13 @@ def _field(cls: type[Any], name: str, kind: Any) -> dataclasses.Field[Any]:
     if isinstance(given, dataclasses.Field):
         template.default, template.default_factory = given.default, given.default_factory
         template.metadata = given.metadata
-        delattr(cls, name)  # as dataclasses do: a field is no value
+        delattr(cls, name)  # like dataclasses: a Field object is not a default value
     return template
 
 
 def _init(found: Mapping[str, dataclasses.Field[Any]], kw_only: bool) -> Callable[..., None]:
     names = tuple(found)
-    # Every name from the start, so that equal records hold their fields in one order.
+    # All names from the start, so that equal records have their fields in the same order.
     ready = {n: _MISSING if f.default is dataclasses.MISSING else f.default for n, f in found.items()}
     template: dict[str, Any] = {
         name: one.default_factory
@@ -122,9 +122,9 @@ def _init_error_message(
     cls: str, names: tuple[str, ...], missing: list[str], too_many: bool, values: Mapping[str, Any]
 ) -> str:
     if too_many:
-        return f"{cls} takes its fields by name"
+        return f"{cls} takes keyword arguments only"
     unknown = [name for name in values if name not in names]
-    return f"{cls} has no field {unknown[0]}" if unknown else f"{cls} needs {', '.join(missing)}"
+    return f"{cls} has no field {unknown[0]}" if unknown else f"{cls} is missing {', '.join(missing)}"
 
 
 def _setattr(self: Any, name: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""What every stage may say, whatever its verb."""
+"""The options of every stage, whatever its verb."""
 
 from typing import Literal
 
@@ -7,18 +7,22 @@ from posttrain.spec.hardware import Container, Retry
 
 
 class Stage(Declaration):
-    """What every stage may say."""
+    """The options of every stage."""
 
-    retry: Retry = field(default_factory=Retry, description="Retries after passing failures.")
-    timeout_minutes: float | None = field(default=None, gt=0, description="The longest it may take.")
+    retry: Retry = field(default_factory=Retry, description="Retries after transient failures.")
+    timeout_minutes: float | None = field(
+        default=None, gt=0, description="Time limit of the stage, in minutes. Default: none."
+    )
     memory_gb: float | None = field(
         default=None,
         gt=0,
         le=1e6,
-        description="Main memory in GB that it may take: what it is counted for beside other stages, and the"
-        " limit of its container.",
+        description="Main memory of the stage, in GB. The scheduler reserves it when stages run in"
+        " parallel, and the stage's container is limited to it.",
     )
     on_failure: Literal["stop", "continue"] = field(
-        default="stop", description="Whether independent stages go on when this one fails."
+        default="stop", description="Whether independent stages stop or continue if this stage fails."
     )
-    container: Container | None = field(default=None, description="An image for this stage alone.")
+    container: Container | None = field(
+        default=None, description="Container image for this stage. Default: the recipe's `container`."
+    )

@@ -1,4 +1,4 @@
-"""The verb `train`, and evals while it goes on."""
+"""The verb `train`, and evals during training."""
 
 from typing import Any, Literal
 
@@ -11,60 +11,68 @@ from posttrain.spec.stage import Stage
 
 
 class InLoopEval(Declaration):
-    """Evals of a model while it is trained, and what follows from them."""
+    """Evals during training, early stopping, and selection of the best weights."""
 
     eval_steps: int = field(
         ge=1,
-        description="Optimizer steps between evaluations, rounded up to a step from which the method resumes"
-        " exactly. There is an evaluation after the last step too.",
+        description="Optimizer steps between evaluations, rounded up to a step at which the method can resume"
+        " exactly. The last step is always followed by an evaluation.",
     )
     evals: list[Name] = field(
         min_length=1,
-        description="Eval stages to run: their data, reward, sampling and metrics, on this model.",
+        description="Eval stages to run on this model. Their data, reward, sampling and metrics apply.",
     )
     metric_for_best_model: str | None = field(
         default=None,
         description="EVAL.METRIC that `keep: best` and early stopping compare.",
     )
     greater_is_better: bool = field(
-        default=True, description="Whether a higher value of the metric is better."
+        default=True, description="Whether higher values of the metric are better."
     )
     early_stopping_threshold: float = field(
-        default=0.0, ge=0, description="An evaluation counts as better only if it improves by more than this."
+        default=0.0,
+        ge=0,
+        description="Minimum improvement: an evaluation counts as better only if it improves by more.",
     )
     keep: Literal["last", "best"] = field(
         default="last",
-        description="The weights of the stage's product: those of the last step, or of the best evaluation.",
+        description="Weights that the stage saves: those of the last step, or of the best evaluation.",
     )
     early_stopping_patience: int | None = field(
-        default=None, ge=1, description="Stop after this many evaluations in a row without a better one."
+        default=None,
+        ge=1,
+        description="Stop after this many consecutive evaluations without improvement. Default: never.",
     )
 
 
 class Train(Stage):
-    """Train a model by a method."""
+    """Train a model with one of the training methods."""
 
-    train: str = field(description="The method: sft, dpo, grpo and so on.")
-    model: str = field(description="A model, or the earlier stage whose product is trained further.")
-    data: str = field(description="A dataset, or one of its parts as NAME.PART.")
-    reward: str | None = field(default=None, description="The reward graph, for methods that need one.")
+    train: str = field(description="Training method: sft, dpo, grpo and others.")
+    model: str = field(description="Model to train, or an earlier stage whose model is trained further.")
+    data: str = field(description="Training data: a dataset, or one of its parts as NAME.PART.")
+    reward: str | None = field(default=None, description="Reward graph, for methods that need one.")
     environment: str | None = field(
-        default=None, description="The environment to act in, over several turns, for methods that can."
+        default=None, description="Environment for multi-turn rollouts, for methods that support it."
     )
     reference: str | None = field(
         default=None,
-        description="The frozen model compared with; the starting weights if not given.",
+        description="Frozen reference model, for methods that use one. Default: the starting weights.",
     )
     prompts: PromptFormat = field(default="auto", description=PROMPTS_DESCRIPTION)
-    adapter: Adapter | None = field(default=None, description="What is trained; else the model's.")
-    placement: Literal["auto"] | Placement = field(
-        default="auto", description="How it lies on the target; auto lets the compiler choose."
+    adapter: Adapter | None = field(
+        default=None, description="Weights to train: an adapter or all. Default: the model's `adapter`."
     )
-    params: dict[str, Any] = field(default_factory=dict[str, Any], description="The method's parameters.")
+    placement: Literal["auto"] | Placement = field(
+        default="auto", description="Layout on the target machine. With auto the compiler chooses it."
+    )
+    params: dict[str, Any] = field(
+        default_factory=dict[str, Any], description="Hyperparameters of the method."
+    )
     evaluate: InLoopEval | None = field(
-        default=None, description="Evals of the model while it is trained, and what follows from them."
+        default=None, description="Evals during training, early stopping, and selection of the best weights."
     )
     trl: dict[str, Any] = field(
         default_factory=dict[str, Any],
-        description="Further arguments of TRL's own, passed as they are.",
+        description="Additional TRL arguments, passed unchanged.",
     )

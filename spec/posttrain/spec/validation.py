@@ -1,7 +1,7 @@
-"""Makes a declaration of plain values, strictly, and tells everything that is wrong with them at once.
+"""Builds declarations from plain values, strictly, and reports all errors at once.
 
-Nothing is turned into another type, but for a whole number where any number goes. Of the members of
-a union, the one that a value is shaped like is held to it, so that a mistake is told once.
+Values are not converted, except integers to floats. A value of a union is checked only against the
+members that match its shape, so that an error is reported once.
 """
 
 import math
@@ -21,18 +21,18 @@ DeclarationT = TypeVar("DeclarationT", bound=Declaration)
 
 @record(kw_only=True)
 class FieldError:
-    """One thing that is wrong: a key unknown or missing, a value of the wrong type, or out of bounds."""
+    """One error: an unknown or missing key, or a value of the wrong type or out of bounds."""
 
     kind: Literal["unknown", "missing", "type", "value", "key"]
     path: KeyPath
     message: str = ""
-    # The types that would do, for a wrong one; the keys or words that would, for others.
+    # The accepted types of a wrong type; the legal keys or words of other errors.
     expected: tuple[Any, ...] = ()
     legal: tuple[str, ...] = ()
 
 
 class DeclarationError(ValueError):
-    """The values do not fit the declaration; `problems` has every reason, in the order of the text."""
+    """The values do not fit the declaration; `errors` has every error, in the order of the text."""
 
     def __init__(self, model: type[Declaration], problems: Sequence[FieldError]) -> None:
         self.errors = tuple(problems)
@@ -47,7 +47,7 @@ def _format_error(problem: FieldError) -> str:
 
 
 def parse_declaration(model: type[DeclarationT], value: Any) -> DeclarationT:
-    """The declaration that these values make. Unreadable when they make none."""
+    """Build a declaration from plain values. Raises `DeclarationError`."""
     problems: list[FieldError] = []
     result = _validator(model)(value, (), problems)
     if problems:
@@ -55,7 +55,7 @@ def parse_declaration(model: type[DeclarationT], value: Any) -> DeclarationT:
     return cast(DeclarationT, result)
 
 
-# Gives the value as the field holds it. What it gives has no meaning once it has told of a problem.
+# Returns the value of the field. After a reported error, the returned value has no meaning.
 Validator = Callable[[Any, KeyPath, list[FieldError]], Any]
 
 
@@ -105,7 +105,7 @@ def _literal(legal: Sequence[Any]) -> Validator:
 
     def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
         if not isinstance(value, str | int | float | bool) or (type(value), value) not in known:
-            message = "is none of the values that this field takes"
+            message = "is not one of the legal values"
             problems.append(FieldError(kind="value", path=at, message=message, legal=shown))
         return value
 
@@ -123,9 +123,9 @@ def _union(members: Sequence[Any]) -> Validator:
         for member, reader in readers:
             if _matches_member(value, member):
                 errors = []
-                found = reader(value, at, errors)
+                result = reader(value, at, errors)
                 if not errors:
-                    return found
+                    return result
         problems += errors or [FieldError(kind="type", path=at, expected=alternatives)]
         return value
 
@@ -133,7 +133,7 @@ def _union(members: Sequence[Any]) -> Validator:
 
 
 def _matches_member(value: Any, kind: Any) -> bool:
-    """Whether a value is meant for this member of a union, right or wrong as it may be."""
+    """Whether a value has the shape of this member of a union, valid or not."""
     origin = get_origin(kind)
     if origin is Annotated:
         return _matches_member(value, get_args(kind)[0])
@@ -157,7 +157,7 @@ def _list(inner: Sequence[Any], fixed: bool) -> Validator:
         if not fixed:
             return [readers[0](item, (*at, place), problems) for place, item in enumerate(items)]
         if len(items) != len(readers):
-            message = f"must hold {len(readers)} items, and holds {len(items)}"
+            message = f"must have {len(readers)} items, but has {len(items)}"
             problems.append(FieldError(kind="value", path=at, message=message))
             return value
         pairs = enumerate(zip(readers, items, strict=True))
@@ -173,20 +173,20 @@ def _mapping(key: Any, inner: Any) -> Validator:
         if not isinstance(value, Mapping):
             problems.append(FieldError(kind="type", path=at, expected=(dict,)))
             return value
-        held: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         for name, one in cast(Mapping[str, Any], value).items():
             errors: list[FieldError] = []
             key_reader(name, (*at, name), errors)
             problems += [replace(problem, kind="key") for problem in errors]
-            held[name] = reader(one, (*at, name), problems)
-        return held
+            result[name] = reader(one, (*at, name), problems)
+        return result
 
     return read
 
 
 def _declaration(model: type[Declaration]) -> Validator:
     declared = {one.key: one for one in fields_of(model).values()}
-    # The names in Python go too, as plans and programs write them.
+    # Field names are accepted as well, because plans and programs use them.
     known = {one.name: one for one in declared.values()} | declared
     needed = tuple(one for one in declared.values() if one.required)
     readers = {one.name: _field(one) for one in declared.values()}
@@ -198,20 +198,20 @@ def _declaration(model: type[Declaration]) -> Validator:
                 return value
             value = {model.bare: value}
         errors: list[FieldError] = []
-        held: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for key, inner in cast(Mapping[str, Any], value).items():
             one = known.get(key)
             if one is None:
                 errors.append(FieldError(kind="unknown", path=(*at, key), legal=tuple(declared)))
             else:
-                held[one.name] = readers[one.name](inner, (*at, key), errors)
+                values[one.name] = readers[one.name](inner, (*at, key), errors)
         errors += [
             FieldError(kind="missing", path=(*at, one.key), message=one.description)
             for one in needed
-            if one.name not in held
+            if one.name not in values
         ]
         problems += errors
-        return value if errors else _run_check(construct(model, held), at, problems)
+        return value if errors else _run_check(construct(model, values), at, problems)
 
     return read
 
@@ -243,35 +243,35 @@ def _accept_single(reader: Validator) -> Validator:
 def _with_check(reader: Validator, check: Callable[[Any], object]) -> Validator:
     def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
         before = len(problems)
-        found = reader(value, at, problems)
+        result = reader(value, at, problems)
         if len(problems) == before:
             try:
-                check(found)
-            except ValueError as error:  # it may know better where, and what would do
+                check(result)
+            except ValueError as error:  # it may have a more precise path and the legal values
                 where = (*at, *getattr(error, "path", ()))
                 legal = getattr(error, "legal", ())
                 problems.append(FieldError(kind="value", path=where, message=str(error), legal=legal))
-        return found
+        return result
 
     return read
 
 
 def _with_limits(reader: Validator, limits: Limits) -> Validator:
-    form = compile_pattern(limits)
+    pattern = compile_pattern(limits)
 
     def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
         before = len(problems)
-        found = reader(value, at, problems)
+        result = reader(value, at, problems)
         if len(problems) == before:
             problems += [
-                FieldError(kind="value", path=at, message=errors)
-                for errors in limit_violations(found, limits)
+                FieldError(kind="value", path=at, message=message)
+                for message in limit_violations(result, limits)
             ]
-            if form is not None and isinstance(found, str) and form.search(found) is None:
-                message = "does not have the form that this field takes"
+            if pattern is not None and isinstance(result, str) and pattern.search(result) is None:
+                message = "does not match the pattern of this field"
                 problems.append(
                     FieldError(kind="value", path=at, message=message, expected=(limits.pattern,))
                 )
-        return found
+        return result
 
     return read

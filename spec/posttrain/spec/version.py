@@ -1,3 +1,3 @@
-"""The version of this release."""
+"""The version of the package."""
 
 VERSION = "0.1.0"

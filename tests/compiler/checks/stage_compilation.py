@@ -1,4 +1,4 @@
-"""Compiles the small recipe with another training stage, and gives what was found."""
+"""Compiles the minimal recipe with another training stage, and returns the diagnostics."""
 
 from posttrain.compiler.checks.training_examples import training_example
 from posttrain.compiler.pipeline import compile_recipe
@@ -10,7 +10,7 @@ from posttrain.spec.diagnostic import Diagnostic
 def stage_recipe(method: str, more: str = "", *, hub: bool = False) -> str:
     comma = ", " if more else ""
     text = training_example(f"{{train: {method}, model: base, data: sums.train{comma}{more}}}", hub=hub)
-    # What reward_model makes writes nothing, so there is nothing of it to measure.
+    # A reward model cannot generate, so no eval can use it.
     return text.replace("eval: sft", "eval: base") if method == "reward_model" else text
 
 

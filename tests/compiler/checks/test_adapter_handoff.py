@@ -1,4 +1,4 @@
-"""What passes between training stages: adapters, references, scorers."""
+"""Tests what passes between training stages: adapters, reference models and reward models."""
 
 import pytest
 from tests.compiler.checks.stage_compilation import codes_of, diagnostics_of, stage_recipe
@@ -7,7 +7,7 @@ LORA = "adapter: {r: 16, lora_alpha: 32}"
 
 
 def two_stages(first: str, second: str) -> str:
-    """A recipe of two training stages, the second on the first."""
+    """Return a recipe with two training stages, the second on the model of the first."""
     one = stage_recipe("sft", first)
     return one.replace("  check:", f"  then: {{model: sft, data: sums.train, {second}}}\n  check:")
 
@@ -23,7 +23,7 @@ def two_stages(first: str, second: str) -> str:
         ("train: dpo, adapter: {target_modules: [q_proj]}", ["PT0643"]),
         ("train: dpo, adapter: {r: 8, existing_adapter: merge}", []),
         ("train: dpo, adapter: {type: full}", []),
-        ("train: reward_model, adapter: {r: 8}", []),  # a scorer's adapter is another
+        ("train: reward_model, adapter: {r: 8}", []),  # the adapter of a reward model is a different adapter
     ],
 )
 def test_an_adapter_that_goes_on_keeps_its_shape(second: str, codes: list[str]) -> None:
@@ -100,3 +100,7 @@ def test_a_scorer_does_not_write(second: str, codes: list[str]) -> None:
         two_stages("", second).replace("train: sft", "train: reward_model").replace("eval: sft", "eval: base")
     )
     assert codes_of(text) == codes
+
+
+def test_an_adapter_without_modules_is_refused() -> None:
+    assert codes_of(stage_recipe("sft", "adapter: {target_modules: []}")) == ["PT0204"]

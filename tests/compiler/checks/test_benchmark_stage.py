@@ -1,4 +1,4 @@
-"""Benchmarks: task names and files, what models must be able to do, what gates can name."""
+"""Tests benchmark stages: task names, task files, requirements of the models, and metrics for gates."""
 
 import json
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ from posttrain.runtime.installed_stack import installed_stack
 
 
 def compile_text(text: str, files: Mapping[str, str] = TASK_FILES) -> CompileResult:
-    beside = {name: content.encode() for name, content in files.items()}
+    contents = {name: content.encode() for name, content in files.items()}
     source = SourceFile("recipe.yaml", text.encode())
     stack = {**installed_stack(), "lm-eval": "0.4.13"}
-    return compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=beside.get, stack=stack))
+    return compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=contents.get, stack=stack))
 
 
 def messages_of(text: str, files: Mapping[str, str] = TASK_FILES) -> list[tuple[str, str]]:
@@ -71,7 +71,7 @@ def test_a_name_that_is_none_is_told_with_the_one_that_was_meant():
 
 def test_a_task_is_put_once():
     ((code, text),) = messages_of(benchmark_example("tasks: [mmlu, mmlu_anatomy]"))
-    assert (code, "`mmlu_anatomy` is put twice" in text) == ("PT0685", True)
+    assert (code, "`mmlu_anatomy` is named twice" in text) == ("PT0685", True)
 
 
 def test_a_group_is_its_tasks_and_their_common_figure():
@@ -111,18 +111,18 @@ def test_data_of_the_hub_are_pinned_by_their_commits():
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ("process_results: !function os.system\n", "names no function of a file"),
-        ("process_results: !function ../../escape.run\n", "names no function of a file"),
-        ("include: sums.yaml\n", "without end"),
+        ("process_results: !function os.system\n", "does not name a function in a local file"),
+        ("process_results: !function ../../escape.run\n", "does not name a function in a local file"),
+        ("include: sums.yaml\n", "circular include of"),
         ("include: nothing.yaml\n", "no file `nothing.yaml`"),
-        ("output_type: telepathy\n", "none of"),
+        ("output_type: telepathy\n", "must be one of"),
         ("dataset_kwargs: {data_files: absent.jsonl}\n", "no file `absent.jsonl`"),
-        ("dataset_kwargs: {}\n", "names no data files"),
+        ("dataset_kwargs: {}\n", "lists no data files"),
         ("dataset_path: ./folder\n", "folder"),
-        ("group: many\n", "no single task"),
+        ("group: many\n", "does not define a single task"),
         ("metric_list: [{metric: exact_mach}]\n", "did you mean `exact_match`?"),
-        ("task: [a\n", "no YAML"),
-        ("task: ../../elsewhere\n", "cannot name a task"),
+        ("task: [a\n", "is not valid YAML"),
+        ("task: ../../elsewhere\n", "is not a valid task name"),
     ],
 )
 def test_task_files_that_cannot_be_used(more: str, why: str):
@@ -179,7 +179,7 @@ def test_gates_name_what_tasks_give():
 def test_a_limit_that_cannot_decide_is_told_before_anything_runs():
     ((code, text),) = _gated("metric: quoted.gsm8k.exact_match.strict-match, at_least: 0.99")
     assert (code, "100 items" in text) == ("PT0704", True)
-    assert not _gated("metric: quoted.mmlu.acc, at_least: 0.99")  # of a hundred items for each of its tasks
+    assert not _gated("metric: quoted.mmlu.acc, at_least: 0.99")  # a hundred items for each task
 
 
 def test_benchmarks_of_one_task_are_compared_whatever_else_they_put():

@@ -1,4 +1,4 @@
-"""What the compiler says of environments, and of stages that act in them."""
+"""Tests the diagnostics about environments and the stages that use them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,20 +16,20 @@ _OWN = "{type: python, params: {call: 'game.py:Game', columns: {target: integer}
 _FILE = {"game.py": "class Game: ..."}
 
 
-def compiled(text: str, beside: Mapping[str, str] | None = None) -> CompileResult:
-    files = {name: content.encode() for name, content in (beside or {}).items()}
+def compiled(text: str, user_files: Mapping[str, str] | None = None) -> CompileResult:
+    files = {name: content.encode() for name, content in (user_files or {}).items()}
     request = CompileRequest(source=SourceFile("recipe.yaml", text.encode()), catalog=CATALOG, read=files.get)
     return compile_recipe(request)
 
 
-def only_diagnostic(text: str, beside: Mapping[str, str] | None = None) -> tuple[str, str, str, int, int]:
-    """The one thing that is wrong: its code, message and help, and where it stands."""
-    (found,) = compiled(text, beside).diagnostics
+def only_diagnostic(text: str, user_files: Mapping[str, str] | None = None) -> tuple[str, str, str, int, int]:
+    """Return the code, message, help and place of the only diagnostic."""
+    (found,) = compiled(text, user_files).diagnostics
     return found.code, found.message, found.help, found.span.line, found.span.column
 
 
-def step_of(text: str, name: str = "check", beside: Mapping[str, str] | None = None) -> Step:
-    outcome = compiled(text, beside)
+def step_of(text: str, name: str = "check", user_files: Mapping[str, str] | None = None) -> Step:
+    outcome = compiled(text, user_files)
     assert outcome.plan is not None, outcome.diagnostics
     return outcome.plan.step(name)
 
@@ -49,8 +49,8 @@ def test_an_environment_that_nobody_declared_is_suggested_where_it_stands() -> N
 
 def test_a_kind_that_does_not_exist_is_suggested() -> None:
     code, message, help, *_ = only_diagnostic(ENVIRONMENT_EXAMPLE.replace("type: guess", "type: textarea"))
-    assert (code, message) == ("PT0682", "there is no environment of the type `textarea`")
-    assert help.startswith("did you mean `textarena`? environments: ")
+    assert (code, message) == ("PT0682", "there is no environment type `textarea`")
+    assert help.startswith("did you mean `textarena`? environment types: ")
 
 
 def test_parameters_are_held_to_their_kind_with_line_and_column() -> None:
@@ -61,12 +61,12 @@ def test_parameters_are_held_to_their_kind_with_line_and_column() -> None:
     assert (line, column) == position_of(text, "hihg")
     code, message, *_ = only_diagnostic(ENVIRONMENT_EXAMPLE.replace("high: 9", "high: 1"))
     assert code == "PT0204"
-    assert "`low` must lie below `high`" in message
+    assert "`low` must be less than `high`" in message
 
 
 def test_a_kind_with_a_parameter_that_must_be_given_says_so() -> None:
     code, message, *_ = only_diagnostic(ENVIRONMENT_EXAMPLE.replace(_GUESS, "{type: textarena}"))
-    assert (code, message) == ("PT0202", "the key `game` is missing")
+    assert (code, message) == ("PT0202", "missing key `game`")
 
 
 def test_fields_of_the_declaration_are_held_to_their_bounds() -> None:
@@ -82,11 +82,11 @@ def test_the_data_has_the_columns_that_an_episode_begins_with() -> None:
     bare = ENVIRONMENT_EXAMPLE.replace("      - derive: {target: length(answer)}\n", "")
     code, message, *_ = only_diagnostic(bare)
     assert code == "PT0408"
-    assert message == "the environment reads a column `target` (integer), which the data does not have"
+    assert message == "the environment reads the column `target` (integer), which the data does not have"
     code, message, *_ = only_diagnostic(
         ENVIRONMENT_EXAMPLE.replace("target: length(answer)", "target: answer || ''")
     )
-    assert (code, "which the data has as text" in message) == ("PT0408", True)
+    assert (code, "whose type in the data is text" in message) == ("PT0408", True)
 
 
 def test_methods_that_do_not_act_over_turns_say_which_do() -> None:
@@ -97,8 +97,8 @@ def test_methods_that_do_not_act_over_turns_say_which_do() -> None:
         act = f"act: {{train: {method}, model: sft, environment: place, data: sums.train, {params}}}"
         found = compiled(ENVIRONMENT_EXAMPLE.replace("  check:", f"  {act}\n  check:")).diagnostics
         said = [(d.code, d.message, d.help) for d in found if d.code == "PT0683"]
-        message = f"`{method}` does not act over several turns"
-        assert said == [("PT0683", message, "methods that do: grpo, ppo, rloo")]
+        message = f"`{method}` does not support environments"
+        assert said == [("PT0683", message, "methods with support: grpo, ppo, rloo")]
 
 
 def test_what_a_reward_says_of_the_score_holds_for_the_environment() -> None:
@@ -107,8 +107,8 @@ def test_what_a_reward_says_of_the_score_holds_for_the_environment() -> None:
     )
     code, message, help, *_ = only_diagnostic(text)
     assert code == "PT0684"
-    assert "the score in 0 .. +1; that of `place` lies in -1 .. +1" in message
-    assert help == "write `low: -1` and `high: 1` there"
+    assert "declares the score range 0 .. +1; the range of `place` is -1 .. +1" in message
+    assert help == "set `low: -1` and `high: 1` in that node"
     assert compiled(text.replace("{metric: score}", "{metric: score, low: -1}")).diagnostics == ()
     assert (
         only_diagnostic(ENVIRONMENT_EXAMPLE.replace("type: guess,", "type: guess, on_error: -3.0,"))[0]
@@ -132,7 +132,7 @@ def test_an_environment_that_nothing_uses_is_told_like_other_declarations() -> N
 
 def test_a_user_file_that_is_not_there_is_told() -> None:
     code, message, *_ = only_diagnostic(ENVIRONMENT_EXAMPLE.replace(_GUESS, _OWN))
-    assert (code, message) == ("PT0409", "there is no file `game.py` beside the recipe")
+    assert (code, message) == ("PT0409", "there is no file `game.py` in the recipe's folder")
 
 
 @pytest.mark.parametrize(
@@ -150,13 +150,13 @@ def test_what_an_episode_depends_on_is_part_of_the_key(before: str, after: str, 
 
 def test_the_file_of_an_environment_is_part_of_the_key_and_the_count_of_processes_is_not() -> None:
     text = ENVIRONMENT_EXAMPLE.replace(_GUESS, _OWN)
-    first = step_of(text, beside=_FILE)
+    first = step_of(text, user_files=_FILE)
     assert first.files["environment:game.py"].path == "game.py"
-    assert changed_params(first, step_of(text, beside={"game.py": "class Game: pass"})) == {
+    assert changed_params(first, step_of(text, user_files={"game.py": "class Game: pass"})) == {
         "file.environment:game.py"
     }
     more = text.replace("columns: {target: integer}", "columns: {target: integer}, processes: 4")
-    assert step_of(more, beside=_FILE).key == first.key
+    assert step_of(more, user_files=_FILE).key == first.key
 
 
 def test_the_name_of_an_environment_changes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Gates as the compiler sees them: whether rows can decide them, and what runs only in one case."""
+"""Tests gates in the compiler: whether the rows can decide them, and what runs in each branch."""
 
 from typing import Any
 
@@ -14,7 +14,8 @@ SCORED = "  check: {eval: sft, data: sums.test, reward: right, metrics: {score: 
 
 
 def compile_gate(gate: str, *stages: str, rows: int = 100, samples: int = 1) -> Any:
-    """A recipe with this gate over `check` and `first`, which measure as many rows, and stages after it."""
+    """Return a recipe with this gate over `check` and `first`, which evaluate the same rows, and later
+    stages."""
     sampling = f"sampling: {{n: {samples}, temperature: {float(samples > 1)}}}"
     metrics = f"reward: right, metrics: {{accuracy: returns, score: {{mean: returns}}}}, {sampling}"
     text = minimal_recipe(
@@ -45,26 +46,31 @@ def one_condition(condition: str) -> str:
     ("condition", "rows", "code", "help"),
     [
         ("at_least: 0.8", 17, None, ""),
-        ("at_least: 0.8", 16, "PT0704", "17 would do"),
-        ("at_most: 0.02", 100, "PT0704", "189 would do"),
-        ("at_least: 1.0", 100, "PT0704", "no number of items would do"),
-        ("at_least: 0.8, min_detectable_effect: 0.1", 100, "PT0707", "108 would do"),
+        ("at_least: 0.8", 16, "PT0704", "at least 17 items are needed"),
+        ("at_most: 0.02", 100, "PT0704", "at least 189 items are needed"),
+        ("at_least: 1.0", 100, "PT0704", "no number of items is enough"),
+        ("at_least: 0.8, min_detectable_effect: 0.1", 100, "PT0707", "at least 108 items are needed"),
         ("at_least: 0.8, min_detectable_effect: 0.1", 108, None, ""),
-        ("at_most: 0.2, min_detectable_effect: 0.1", 100, "PT0707", "108 would do"),
+        ("at_most: 0.2, min_detectable_effect: 0.1", 100, "PT0707", "at least 108 items are needed"),
         ("at_least: 0.8, min_detectable_effect: 0.3", 100, "PT0707", ""),
-        ("better_than: first.accuracy", 5, "PT0704", "6 would do"),
+        ("better_than: first.accuracy", 5, "PT0704", "at least 6 items are needed"),
         ("better_than: first.accuracy", 6, None, ""),
-        ("better_than: first.accuracy, min_detectable_effect: 0.05", 625, "PT0707", "626 would do"),
+        (
+            "better_than: first.accuracy, min_detectable_effect: 0.05",
+            625,
+            "PT0707",
+            "at least 626 items are needed",
+        ),
         ("better_than: first.accuracy, min_detectable_effect: 0.05", 626, None, ""),
         (
             "better_than: first.accuracy, min_detectable_effect: 0.05, expected_disagreement: 0.4",
             626,
             "PT0707",
-            "1,254 would do",
+            "at least 1,254 items are needed",
         ),
         ("better_than: first.accuracy, margin: 0.9", 100, None, ""),
-        ("better_than: first.accuracy, margin: 0.99", 100, "PT0704", "765 would do"),
-        ("better_than: first.accuracy, margin: -0.05", 100, "PT0708", "623 would do"),
+        ("better_than: first.accuracy, margin: 0.99", 100, "PT0704", "at least 765 items are needed"),
+        ("better_than: first.accuracy, margin: -0.05", 100, "PT0708", "at least 623 items are needed"),
         ("better_than: first.accuracy, margin: -0.05", 623, None, ""),
         ("better_than: first.accuracy, margin: -0.05, min_detectable_effect: 0.15", 100, None, ""),
     ],
@@ -130,9 +136,9 @@ def test_what_a_gate_does_is_no_part_of_its_key():
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("mroe", "no stage is named `mroe`"),
-        ("sft", "`sft` is not written after `ship`"),
-        ("ship", "`ship` is not"),
+        ("mroe", "there is no stage `mroe`"),
+        ("sft", "`sft` does not come after `ship`"),
+        ("ship", "`ship` does not come after `ship`"),
     ],
 )
 def test_a_branch_that_cannot_be_taken(target: str, message: str):
@@ -145,7 +151,7 @@ def test_one_stage_is_no_branch_of_two_gates():
     second = "second: {gate: [{metric: check.accuracy, at_least: 0.9}], on_fail: {run: more}}"
     made = compile_gate(f"{one_condition('at_least: 0.8')}, on_fail: {{run: more}}", second, MORE)
     assert [one.code for one in made.diagnostics] == ["PT0706"]
-    assert "by the gate `ship` already" in made.diagnostics[0].message
+    assert "the gate `ship` already runs `more`" in made.diagnostics[0].message
 
 
 def test_both_cases_of_a_gate_may_run_the_same():

@@ -1,4 +1,4 @@
-"""Targets without GPUs, and half precision."""
+"""Tests targets without GPUs, and float16."""
 
 import pytest
 
@@ -17,13 +17,14 @@ _GRPO = (
 
 
 def gpu_diagnostics(*changes: tuple[str, str]) -> list[tuple[str, str, str]]:
-    """Code, severity and place of what is said about GPUs and half precision."""
+    """Return code, severity and place of the diagnostics about GPUs and float16."""
     source = SourceFile("recipe.yaml", minimal_recipe(*changes).encode())
     outcome = compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=lambda _: None))
-    told = [d for d in outcome.diagnostics if d.code in ("PT1011", "PT1012")]
+    reported = [d for d in outcome.diagnostics if d.code in ("PT1011", "PT1012")]
     lines = minimal_recipe(*changes).split("\n")
     return [
-        (d.code, d.severity, lines[d.span.line - 1][d.span.column - 1 : d.span.end_column - 1]) for d in told
+        (d.code, d.severity, lines[d.span.line - 1][d.span.column - 1 : d.span.end_column - 1])
+        for d in reported
     ]
 
 
@@ -63,7 +64,7 @@ def test_quantized_weights_under_an_adapter_need_one() -> None:
 def test_half_precision(dtype: str, more: str, gpu: bool, severity: str | None) -> None:
     stage = _STAGE.replace("batch_size: 4", "batch_size: 4, precision: float16") + more
     changes = [(_MODEL, f"{_MODEL}\n    dtype: {dtype}"), (_STAGE, stage)]
-    told = gpu_diagnostics(
+    reported = gpu_diagnostics(
         *changes, *([("recipe: 1\n", "recipe: 1\nhardware: {gpus: 2xH100-80GB}\n")] if gpu else [])
     )
-    assert [(code, kind) for code, kind, _ in told] == ([("PT1012", severity)] if severity else [])
+    assert [(code, kind) for code, kind, _ in reported] == ([("PT1012", severity)] if severity else [])

@@ -1,4 +1,4 @@
-"""Advice about values far from practice: given where it is due, and not where it is not."""
+"""Tests the warnings about unusual hyperparameters, and that usual values raise none."""
 
 import pytest
 from tests.compiler.checks.stage_compilation import codes_of, diagnostics_of, stage_recipe
@@ -54,7 +54,7 @@ def test_the_size_of_the_model_counts() -> None:
     assert codes_of(text) == []
     judged = [d for d in diagnostics_of(large) if d.code == "PT0631"]
     assert "7.6B parameters" in judged[0].message
-    assert judged[0].help == "2e-05 is a common choice"
+    assert judged[0].help == "2e-05 is a common value"
 
 
 @pytest.mark.parametrize("rate", ["1.0e-2", "0.1", "1.0e-9"])

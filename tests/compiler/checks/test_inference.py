@@ -1,4 +1,4 @@
-"""How stages ask their models: endpoints, engines, samples, shots, templates, what is kept, dialogues."""
+"""Tests inference: endpoints, engines, sampling, few-shot examples, templates, `keep` and dialogues."""
 
 from typing import Any
 
@@ -22,20 +22,20 @@ EVAL_STAGE = "  check: {eval: sft, data: sums.test, reward: right, metrics: {sco
 EVAL_ARGS = "data: sums.test, reward: right, metrics: {score: {mean: returns}}"
 
 
-def compile_stages(*stages: str, more: str = "", **beside: str) -> CompileResult:
+def compile_stages(*stages: str, more: str = "", **contents: str) -> CompileResult:
     lines = "".join(f"  {stage}\n" for stage in stages)
     text = minimal_recipe(("rewards:", ENDPOINTS), (EVAL_STAGE, lines)) + more
-    files = {name.replace("_", "."): content.encode() for name, content in beside.items()}
+    files = {name.replace("_", "."): content.encode() for name, content in contents.items()}
     source = SourceFile("recipe.yaml", text.encode())
     return compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=files.get))
 
 
-def codes(*stages: str, **beside: str) -> list[str]:
-    return sorted(d.code for d in compile_stages(*stages, **beside).diagnostics)
+def codes(*stages: str, **contents: str) -> list[str]:
+    return sorted(d.code for d in compile_stages(*stages, **contents).diagnostics)
 
 
-def plan(*stages: str, more: str = "", **beside: str) -> Plan:
-    found = compile_stages(*stages, more=more, **beside)
+def plan(*stages: str, more: str = "", **contents: str) -> Plan:
+    found = compile_stages(*stages, more=more, **contents)
     assert found.plan is not None, found.diagnostics
     return found.plan
 

@@ -1,4 +1,4 @@
-"""Evaluations on the way of a training stage, and trackers: what is refused, and what the plan then holds."""
+"""Tests evaluations during training, and trackers: the diagnostics, and the content of the plan."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def with_inloop_eval(evaluate: str, train: str = _TRAIN) -> str:
             "PT0662",
             "add `metric_for_best_model: EVAL.METRIC`",
         ),
-        ("eval_steps: 2, evals: [check], metric_for_best_model: check.score", "PT0662", "or remove it"),
+        ("eval_steps: 2, evals: [check], metric_for_best_model: check.score", "PT0662", "or remove the key"),
         (
             "eval_steps: 2, evals: [check], keep: best, metric_for_best_model: check.scor",
             "PT0662",

@@ -1,4 +1,4 @@
-"""Adapters on the output layer, as TRL's own trainers see them."""
+"""Tests adapters on lm_head against the behavior of the TRL trainers."""
 
 from importlib.util import find_spec
 from pathlib import Path

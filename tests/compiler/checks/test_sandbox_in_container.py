@@ -1,4 +1,4 @@
-"""A sandbox that cannot be made where a stage runs is told before anything runs."""
+"""Tests that a sandbox that cannot work in the container of a stage is reported before the run."""
 
 import pytest
 from tests.compiler.checks.stage_compilation import diagnostics_of

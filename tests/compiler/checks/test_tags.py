@@ -1,4 +1,4 @@
-"""Tags, templates and ends: what rewards look for, what models write, and what they are taught."""
+"""Tests tags, chat templates and end tokens: what rewards look for, and what models can generate."""
 
 import pytest
 
@@ -16,7 +16,7 @@ ENDS = "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
 
 
 def messages_by_code(text: str, template: str = ENDS) -> dict[str, str]:
-    """The messages of what these checks say, by code."""
+    """Return the messages of these checks by code."""
     files = {"chat.jinja": template.encode()}
     source = SourceFile("recipe.yaml", text.encode())
     outcome = compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=files.get))
@@ -26,7 +26,7 @@ def messages_by_code(text: str, template: str = ENDS) -> dict[str, str]:
 
 
 def recipe(model: str = "", tokenizer: str = "init: characters", of: str = "completion") -> str:
-    """The small recipe whose reward looks between <answer> and </answer> of something."""
+    """Return the minimal recipe whose reward looks for text between <answer> and </answer>."""
     between = f"{{between: {{of: {of}, open: <answer>, close: </answer>}}}}"
     return minimal_recipe(
         (_TOKENIZER, f"tokenizer: {{{tokenizer}}}{model}"),
@@ -59,7 +59,7 @@ def test_another_tokenizer_is_not_judged() -> None:
 
 def test_a_tag_outside_the_alphabet_is_never_written() -> None:
     assert messages_by_code(recipe(tokenizer=DIGITS)) == {
-        "PT0811": "`base` can never write `</answer>`: its tokenizer has no < / a n s w e r >"
+        "PT0811": "`base` can never generate `</answer>`: its tokenizer has no < / a n s w e r >"
     }
     assert messages_by_code(recipe(tokenizer=DIGITS + ", added_tokens: [<answer>, </answer>]")) == {}
     assert messages_by_code(recipe()) == {}
@@ -93,31 +93,31 @@ def test_tags_agree_with_what_the_model_is_told(model: str, tokenizer: str, said
 
 
 @pytest.mark.parametrize(
-    ("template", "told"),
+    ("template", "reported"),
     [
         (ENDS + "{# <answer> </answer> #}", False),
         (ENDS + "{# <Answer> </Answer> #}", True),
         (ENDS + "{# <tool_call> </tool_call> #}", False),
     ],
 )
-def test_tags_agree_with_those_in_the_template(template: str, told: bool) -> None:
-    assert ("PT0812" in messages_by_code(recipe("\n    chat_template: chat.jinja"), template)) == told
+def test_tags_agree_with_those_in_the_template(template: str, reported: bool) -> None:
+    assert ("PT0812" in messages_by_code(recipe("\n    chat_template: chat.jinja"), template)) == reported
 
 
 WITH_TEMPLATE = "\n    chat_template: chat.jinja"
 
 
 @pytest.mark.parametrize(
-    ("template", "told"),
+    ("template", "reported"),
     [
         (ENDS, False),
         ("{{ messages }}", True),
-        ("{{ messages }}<|im_end|>", True),  # no token of this tokenizer
+        ("{{ messages }}<|im_end|>", True),  # not a token of this tokenizer
         ("{{ messages }}<|end|>", False),
     ],
 )
-def test_a_template_that_never_ends_a_turn(template: str, told: bool) -> None:
-    assert ("PT0813" in messages_by_code(recipe(WITH_TEMPLATE), template)) == told
+def test_a_template_that_never_ends_a_turn(template: str, reported: bool) -> None:
+    assert ("PT0813" in messages_by_code(recipe(WITH_TEMPLATE), template)) == reported
 
 
 def test_a_template_that_nothing_is_taught_by_may_go_on() -> None:

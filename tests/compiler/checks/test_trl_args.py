@@ -1,4 +1,5 @@
-"""The table of TRL's arguments is that of the installed release, and `trl:` is held to it."""
+"""Tests that the table of TRL arguments matches the installed release, and that `trl:` is checked against
+it."""
 
 import ast
 import inspect
@@ -42,7 +43,7 @@ def test_what_posttrain_sets_itself_exists(method: Method) -> None:
 
 
 def losses_of_trainer(trainer: Any, attribute: str) -> set[str]:
-    """The losses that a trainer's source compares its own with."""
+    """Return the loss names in the source of a trainer."""
     tree = ast.parse(inspect.getsource(inspect.getmodule(trainer)))
     found: set[str] = set()
     for node in ast.walk(tree):
@@ -72,7 +73,7 @@ def test_the_losses_of_the_others_are_those_of_the_table(name: str, kind: str) -
     method = CATALOG.find("method", name)
     assert method is not None
     ours = set(get_args(fields_of(method.params)["loss_type"].annotation))
-    others = {"simpo", "alphapo"} if name == "cpo" else set()  # a method of its own; a weight of it
+    others = {"simpo", "alphapo"} if name == "cpo" else set()  # a separate method; one of its weights
     assert ours | others == set(config_arguments(kind)["loss_type"]["choices"])
 
 
@@ -81,11 +82,11 @@ def test_the_losses_of_the_others_are_those_of_the_table(name: str, kind: str) -
     [
         ("adam_beta3: 0.9", "PT0621", "did you mean `adam_beta1`"),
         ("nonsense: 1", "PT0621", "arguments: "),
-        ("adam_beta2: high", "PT0622", "takes a number; this is the text `high`"),
-        ("optim: adam_w", "PT0622", "none of the values"),
+        ("adam_beta2: high", "PT0622", "takes a number, not the text `high`"),
+        ("optim: adam_w", "PT0622", "not a valid value of `optim`"),
         ("neftune_noise_alpha: [1]", "PT0622", "takes null or a number"),
         ("use_cache: 1", "PT0622", "takes true or false"),
-        ("dataloader_num_workers: 1.5", "PT0622", "takes a whole number"),
+        ("dataloader_num_workers: 1.5", "PT0622", "takes an integer"),
         ("optim_target_modules: [1]", "PT0622", "a list of text"),
         ("learning_rate: 1.0e-4", "PT0623", "params.learning_rate"),
         ("output_dir: here", "PT0623", "the store"),

@@ -1,4 +1,4 @@
-"""Recipes are held to what may stand within TRL's mappings; test_within_table.py holds the table to TRL."""
+"""Tests the keys inside the mapping arguments of TRL; test_trl_nested_args_table.py tests the table."""
 
 import pytest
 from tests.compiler.checks.stage_compilation import diagnostics_of, stage_recipe
@@ -56,26 +56,32 @@ SERVER = f"{REWARD_PARAMS}, placement: {{rollouts: {{engine: vllm, mode: server}
             REWARD_PARAMS,
             "generation_kwargs: {bad_words_ids: [1]}",
             "PT0622",
-            "a list of lists of whole numbers",
+            "a list of lists of integers",
         ),
         (
             "grpo",
             REWARD_PARAMS,
             "generation_kwargs: {min_tokens: 3}",
             "PT0621",
-            "one for `vllm`, `server`: `placement",
+            "only for `vllm`, `server`: `placement",
         ),
-        ("grpo", VLLM, "generation_kwargs: {no_repeat_ngram_size: 3}", "PT0621", "one for `transformers`"),
+        ("grpo", VLLM, "generation_kwargs: {no_repeat_ngram_size: 3}", "PT0621", "only for `transformers`"),
         ("grpo", VLLM, "generation_kwargs: {seed: 3}", "PT0623", "the recipe's `seed`"),
         (
             "grpo",
             VLLM,
             "generation_kwargs: {logit_bias: {5: 1.0}}",
             "PT0622",
-            "nothing that a recipe can write",
+            "no value that a recipe can express",
         ),
         ("grpo", VLLM, "generation_kwargs: {structured_outputs: {regx: a}}", "PT0621", "mean `regex`?"),
-        ("grpo", SERVER, "generation_kwargs: {echo: true}", "PT0623", "asks for no less and no more"),
+        (
+            "grpo",
+            SERVER,
+            "generation_kwargs: {echo: true}",
+            "PT0623",
+            "needs exactly the tokens and their log-probabilities",
+        ),
         ("grpo", REWARD_PARAMS, "chat_template_kwargs: {tokenize: false}", "PT0623", "the trainer sets it"),
         ("sft", "", "accelerator_config: {even_batch: true}", "PT0621", "did you mean `even_batches`?"),
         ("sft", "", "accelerator_config: {split_batches: true}", "PT0623", "`params.micro_batch_size`"),
@@ -86,17 +92,23 @@ SERVER = f"{REWARD_PARAMS}, placement: {{rollouts: {{engine: vllm, mode: server}
             "",
             "accelerator_config: {gradient_accumulation_kwargs: {num_steps: 2}}",
             "PT0623",
-            "not given under `gradient_accumulation_kwargs`",
+            "cannot be set under `gradient_accumulation_kwargs`",
         ),
         ("sft", "", "gradient_checkpointing_kwargs: {use_reentrent: true}", "PT0621", "`use_reentrant`?"),
         ("sft", "", "gradient_checkpointing_kwargs: {determinism_check: no}", "PT0622", "default, none"),
-        ("dpo", "", "gradient_checkpointing_kwargs: {every_n_layers: 2}", "PT0621", "the method decides"),
+        (
+            "dpo",
+            "",
+            "gradient_checkpointing_kwargs: {every_n_layers: 2}",
+            "PT0621",
+            "the method selects the case",
+        ),
         ("sft", "", "optim_args: momentum=0.9", "PT0621", "for `sgd`, `rmsprop`: `trl: {optim"),
-        ("sft", "", "optim: sgd, optim_args: 'momentum=fast'", "PT0622", "takes a number; this is the text"),
-        ("sft", "", "optim: sgd, optim_args: 'momentum'", "PT0622", "no pair of a key and a value"),
+        ("sft", "", "optim: sgd, optim_args: 'momentum=fast'", "PT0622", "takes a number, not the text"),
+        ("sft", "", "optim: sgd, optim_args: 'momentum'", "PT0622", "is not a `key=value` pair"),
         ("sft", "", "optim: sgd, optim_args: 'weight_decay=0.1'", "PT0623", "set `params.weight_decay`"),
         ("sft", "", "optim: stable_adamw, optim_args: 'decouple_lr=false'", "PT0622", "values here: true"),
-        ("sft", "", "liger_kernel_config: {rope: false}", "PT0624", "while `use_liger_kernel` is not true"),
+        ("sft", "", "liger_kernel_config: {rope: false}", "PT0624", "unless `use_liger_kernel` is true"),
     ],
 )
 def test_a_mistake_is_told_with_its_mending(
@@ -166,10 +178,10 @@ def test_the_place_is_the_key_within() -> None:
 
 
 def test_without_a_known_architecture_any_kernel_of_liger_may_be_named() -> None:
-    def told(model: str) -> list[str]:
+    def messages(model: str) -> list[str]:
         it = "{train: sft, model: base, data: sums.train, params: {use_liger_kernel: true}, trl: {%s}}"
         text = training_example(it % "liger_kernel_config: {geglu: true, swiglu: true}", hub=True)
         return [one.code for one in diagnostics_of(text.replace("Qwen/Qwen2.5-0.5B-Instruct", model))]
 
-    assert "PT0621" in told("Qwen/Qwen2.5-0.5B-Instruct")
-    assert "PT0621" not in told("someone/a-model")
+    assert "PT0621" in messages("Qwen/Qwen2.5-0.5B-Instruct")
+    assert "PT0621" not in messages("someone/a-model")

@@ -1,4 +1,4 @@
-"""What the table says may stand within TRL's mappings is what the installed release takes."""
+"""Tests that the table of keys inside TRL mappings matches the installed release."""
 
 import ast
 import importlib
@@ -59,9 +59,9 @@ def test_every_mapping_is_looked_into_or_not_given(kind: str) -> None:
 
 def test_whatever_the_table_looks_into_is_an_argument_with_sets_that_it_has() -> None:
     known = {name for kind in KINDS for name in config_arguments(kind)}
-    for name, told in FACTS["arguments"].items():
+    for name, entry in FACTS["arguments"].items():
         assert name in known
-        cases = told.get("sets", {"": told.get("set")})
+        cases = entry.get("sets", {"": entry.get("set")})
         cases = FACTS["apart"][cases]["cases"] if isinstance(cases, str) else cases
         assert set(cases.values()) <= set(SETS)
     within = {entry["set"] for keys in SETS.values() for entry in keys.values() if "set" in entry}
@@ -69,10 +69,10 @@ def test_whatever_the_table_looks_into_is_an_argument_with_sets_that_it_has() ->
 
 
 def test_what_posttrain_sets_itself_exists() -> None:
-    """In what the argument goes to, whatever that is."""
+    """Every reserved key exists in the target of its argument."""
     arguments = {**FACTS["arguments"], "gradient_accumulation_kwargs": {"set": "GradientAccumulationPlugin"}}
-    for name, told in arguments.items():
-        cases = told.get("sets", {"": told.get("set")})
+    for name, entry in arguments.items():
+        cases = entry.get("sets", {"": entry.get("set")})
         cases = FACTS["apart"][cases]["cases"] if isinstance(cases, str) else cases
         assert nested_reserved_keys(name) <= {key for one in cases.values() for key in SETS[one]}
 
@@ -80,7 +80,7 @@ def test_what_posttrain_sets_itself_exists() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("module", ROLLOUTS)
 def test_what_trainers_set_for_a_generation_is_not_given(module: str) -> None:
-    """TRL's own keys, which those of the recipe would replace."""
+    """Keys that TRL sets are reserved, because values of the recipe would replace them."""
     tree = ast.parse(inspect.getsource(importlib.import_module(module)))
     held = [
         node.value
@@ -93,7 +93,7 @@ def test_what_trainers_set_for_a_generation_is_not_given(module: str) -> None:
 
 @pytest.mark.slow
 def test_what_goes_to_a_template_beside_its_variables_is_not_given() -> None:
-    """But for the documents that some templates render."""
+    """All parameters of the rendering function are reserved, except `documents`, which some templates use."""
     assert set(SETS["apply_chat_template"]) - nested_reserved_keys("chat_template_kwargs") == {"documents"}
 
 

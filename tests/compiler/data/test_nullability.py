@@ -1,4 +1,4 @@
-"""Empty places in columns that stages need: told before anything runs, as far as rows were looked at."""
+"""Tests that null values in required columns are reported before the run, as far as rows are checked."""
 
 import gzip
 import json
@@ -31,7 +31,7 @@ def jsonl(*changes: Mapping[str, Any]) -> bytes:
 
 
 ROWS_WITH_NULLS = jsonl({}, {}, {"completion": None}, {"completion": None}, {})
-UNCERTAIN_MESSAGE = "if one of them comes"
+UNCERTAIN_MESSAGE = "the stage fails if it reads such a row"
 
 
 def nulls_reported(steps: str, rows: bytes = ROWS_WITH_NULLS) -> list[tuple[str, bool]]:
@@ -45,7 +45,8 @@ def test_the_message_says_where_how_many_and_what_to_do() -> None:
     assert found.code == "PT0411"
     assert found.span.line == 17
     assert found.message == (
-        "2 of the 5 rows looked at have nothing in `completion`, which `sft` reads; the first is rows.jsonl:3"
+        "2 of the 5 checked rows have a null or empty value in `completion`, which `sft` reads; the first is"
+        " rows.jsonl:3"
     )
     assert "where: completion IS NOT NULL" in found.help
 
@@ -54,7 +55,7 @@ def test_the_message_says_where_how_many_and_what_to_do() -> None:
     ("steps", "expected"),
     [
         ("- split: {test: 1}", [("error", False)]),
-        # Both rows may be among those of the test.
+        # Both rows may be in the part `test`.
         ("- split: {test: 2}", [("warning", True)]),
         ("- where: completion IS NOT NULL\n      - split: {test: 1}", []),
         ("- where: length(prompt) > 2\n      - split: {test: 1}", [("warning", True)]),
@@ -168,9 +169,11 @@ def test_parquet_counts_its_nulls_itself(options: dict[str, Any]) -> None:
     source = f"{{files: {{path: rows.parquet, {TYPED}}}}}"
     found = null_diagnostics(source, "- sort: prompt", {"rows.parquet": parquet(rows, 100, **options)})
     assert [d.code for d in found if d.code != "PT0405"] == ["PT0411"]
-    (told,) = [d for d in found if d.code == "PT0411"]
-    assert told.message.startswith("3 of the 300 rows looked at have nothing in `completion`")
-    assert told.message.partition(": ")[0].endswith("the first is among the rows 101 to 200 of rows.parquet")
+    (reported,) = [d for d in found if d.code == "PT0411"]
+    assert reported.message.startswith("3 of the 300 checked rows have a null or empty value in `completion`")
+    assert reported.message.partition(": ")[0].endswith(
+        "the first is among the rows 101 to 200 of rows.parquet"
+    )
 
 
 def test_a_column_that_parquet_does_not_have_is_told() -> None:
@@ -178,7 +181,7 @@ def test_a_column_that_parquet_does_not_have_is_told() -> None:
     (found,) = null_diagnostics(source, "- split: {test: 1}", {"rows.parquet": parquet([dict(_ROW)] * 5)})
     assert (found.code, found.message) == (
         "PT0410",
-        "`rows.parquet` has no column `reply`; it has tags, prompt, completion, answer",
+        "missing column `reply` in `rows.parquet`; its columns are tags, prompt, completion, answer",
     )
 
 
@@ -197,4 +200,4 @@ def test_a_declared_column_that_no_row_has_is_told_as_reading_would() -> None:
         f"{{files: {{path: rows.jsonl, {TYPED}}}}}", "- split: {test: 1}", {"rows.jsonl": rows}
     )
     assert [d.code for d in found] == ["PT0410"]
-    assert "no row has anything in the column `completion`" in found[0].message
+    assert "the column `completion` is null in every row" in found[0].message

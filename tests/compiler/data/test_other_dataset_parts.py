@@ -1,4 +1,4 @@
-"""The parts of other datasets that `join`, `mix` and steps with `against` read."""
+"""Tests the parts of other datasets that `join`, `mix` and steps with `against` read."""
 
 import pytest
 
@@ -12,7 +12,7 @@ _OTHER = "  other:\n    from: {arithmetic: {digits: 1, count: 50}}\n    steps:\n
 
 
 def part_diagnostics(step: str) -> list[tuple[str, str, str]]:
-    """Code, message and the text at the place of each diagnostic."""
+    """Return code, message and marked text of each diagnostic."""
     text = minimal_recipe((_STEPS, f"    steps:\n      - {step}\n      - split: {{test: 100}}\n{_OTHER}"))
     source = SourceFile("recipe.yaml", text.encode())
     outcome = compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=lambda _: None))

@@ -1,4 +1,4 @@
-"""Where two values differ."""
+"""Differences between two values."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A compilation that goes by a lock."""
+"""Compilation with an enforced lockfile."""
 
 from collections.abc import Mapping
 
@@ -49,7 +49,7 @@ def errors(outcome: CompileResult) -> list[str]:
 
 
 def needs(text: str, files: Mapping[str, bytes] | None = None) -> dict[EntryId, str]:
-    """A lock that fits, with a commit of ours for whatever is on the hub."""
+    """An up-to-date lockfile, with a fixed commit for everything on the hub."""
     outcome = compiled(text, None, files)
     assert outcome.plan is not None, outcome.diagnostics
     return {
@@ -80,13 +80,13 @@ def test_a_locked_revision_pins_what_is_on_the_hub(text: str, id: EntryId, step:
     assert loose.plan is not None
     assert loose.hub_references == {id}
     assert not loose.plan.step(step).pinned
-    held = compiled(text, needs(text))
-    assert errors(held) == []
-    assert held.plan is not None
-    assert held.plan.step(step).pinned
-    assert held.plan.step("sft").pinned
-    assert COMMIT in str(held.plan.step(step).params)
-    assert held.plan.step(step).key != loose.plan.step(step).key
+    locked = compiled(text, needs(text))
+    assert errors(locked) == []
+    assert locked.plan is not None
+    assert locked.plan.step(step).pinned
+    assert locked.plan.step("sft").pinned
+    assert COMMIT in str(locked.plan.step(step).params)
+    assert locked.plan.step(step).key != loose.plan.step(step).key
 
 
 def test_a_commit_in_the_recipe_is_its_own_lock() -> None:
@@ -95,8 +95,8 @@ def test_a_commit_in_the_recipe_is_its_own_lock() -> None:
     assert outcome.plan is not None
     entry = ("model", f"Qwen/Qwen2.5-0.5B@{COMMIT}")
     assert required_entries(outcome.plan, outcome.hub_references)[entry] == COMMIT
-    held = compiled(text, needs(text))
-    assert held.plan == outcome.plan
+    locked = compiled(text, needs(text))
+    assert locked.plan == outcome.plan
 
 
 def test_a_locked_plan_without_hub_names_is_the_plan() -> None:
@@ -108,7 +108,7 @@ def test_what_is_not_locked_is_refused_where_it_is_written() -> None:
     assert outcome.plan is None
     (found,) = outcome.diagnostics
     assert (found.code, str(found.span)) == ("PT0141", "recipe.yaml:5:11")
-    assert found.message == "recipe.lock holds no revision of the model `Qwen/Qwen2.5-0.5B@main`"
+    assert found.message == "recipe.lock has no revision for the model `Qwen/Qwen2.5-0.5B@main`"
 
 
 TEMPLATE = {"chat.jinja": b"{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"}
@@ -118,14 +118,16 @@ WITH_FILE = minimal_recipe(
 
 
 def test_a_changed_file_and_another_version_are_refused() -> None:
-    held = needs(WITH_FILE, TEMPLATE)
-    assert compiled(WITH_FILE, held, TEMPLATE).plan is not None
-    changed = compiled(WITH_FILE, held, {"chat.jinja": TEMPLATE["chat.jinja"] + b"\n"})
+    locked = needs(WITH_FILE, TEMPLATE)
+    assert compiled(WITH_FILE, locked, TEMPLATE).plan is not None
+    changed = compiled(WITH_FILE, locked, {"chat.jinja": TEMPLATE["chat.jinja"] + b"\n"})
     assert changed.plan is None
     assert ["chat.jinja" in message for message in errors(changed)] == [True]
-    other = compiled(WITH_FILE, held, TEMPLATE, {**STACK, "torch": "2.14"})
+    other = compiled(WITH_FILE, locked, TEMPLATE, {**STACK, "torch": "2.14"})
     assert other.plan is None
-    assert errors(other) == ["`torch` is locked at 2.13, and is 2.14 now"]  # once, though many steps need it
+    assert errors(other) == [
+        "`torch` is locked at 2.13, but is now 2.14"
+    ]  # once, although many steps need it
 
 
 def test_what_is_locked_and_not_needed_by_this_variant_does_no_harm() -> None:
@@ -141,7 +143,7 @@ def test_a_lock_that_cannot_be_read_is_refused(text: str) -> None:
     (found,) = outcome.diagnostics
     assert found.code == "PT0141"
     assert found.span.file == "recipe.lock"
-    assert found.message.startswith("the lock cannot be read: ")
+    assert found.message.startswith("invalid lockfile: ")
 
 
 def test_reasons_are_typed() -> None:
@@ -161,9 +163,9 @@ def test_every_leg_of_a_matrix_is_locked() -> None:
     )
     outcome = compiled(text, None)
     assert outcome.hub_references == {("model", "org/a@main"), ("model", "org/b@main")}
-    held = compiled(text, needs(text))
-    assert held.plan is not None
-    assert all(step.pinned for step in held.plan.steps)
+    locked = compiled(text, needs(text))
+    assert locked.plan is not None
+    assert all(step.pinned for step in locked.plan.steps)
 
 
 def test_the_lock_of_a_plan_is_read_back() -> None:

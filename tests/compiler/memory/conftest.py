@@ -1,4 +1,4 @@
-"""The tracer of perf/memory_tracer.py, as a fixture: tests measure what the benchmark measures."""
+"""Provides the tracer of perf/memory_tracer.py as a fixture, so that tests and benchmark measure the same."""
 
 import importlib
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# a slow machine is no failure
+# a slow machine is not a failure
 settings.register_profile("memory", deadline=None)
 settings.load_profile("memory")
 
@@ -15,5 +15,5 @@ settings.load_profile("memory")
 def tracer():
     folder = Path(__file__).parents[3] / "perf"
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(folder)  # as it is when the benchmark is run
+        patch.syspath_prepend(folder)  # as in a run of the benchmark
         return importlib.import_module("memory_tracer")

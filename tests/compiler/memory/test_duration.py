@@ -1,4 +1,4 @@
-"""Time and cost: ranges that move the right way, and land where published runs landed."""
+"""Tests the estimates of time and cost: they change in the right direction and match published runs."""
 
 from dataclasses import replace
 
@@ -75,7 +75,7 @@ def test_recomputing_costs_time(workload, schedule):
 
 
 def test_full_training_lands_on_the_rule_of_thumb():
-    """6 P D at 40 % of an A100: an 8B model and a billion tokens take 111 hours of one card."""
+    """6 P D at 40% of an A100: 8B parameters and a billion tokens take 111 hours on one GPU."""
     model = find_shape("meta-llama/Llama-3.1-8B")
     assert model is not None
     workload = Workload(model=model, length=4096, rows=16)
@@ -85,8 +85,8 @@ def test_full_training_lands_on_the_rule_of_thumb():
 
 
 def test_a_step_of_group_relative_training_takes_seconds():
-    """Qwen3-4B with LoRA on an A100-40, groups of 8 with completions of some hundreds of tokens:
-    people report about 18 s a step."""
+    """Qwen3-4B with LoRA on an A100-40, groups of 8, completions of a few hundred tokens: published runs
+    report about 18 s per step."""
     model, card = find_shape("Qwen/Qwen3-4B"), find_accelerator("A100-40")
     assert model is not None
     assert card is not None

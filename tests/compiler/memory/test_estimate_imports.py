@@ -1,4 +1,4 @@
-"""The compiler starts without anything heavy, whatever it estimates later."""
+"""Tests that the compiler starts without heavy imports."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Every remedy is tried: what is said to fit does, and changes no more than it says."""
+"""Tests every suggestion: it fits, and it changes no more than it says."""
 
 from dataclasses import replace
 
@@ -65,7 +65,7 @@ def test_a_smaller_micro_batch_keeps_the_global_one_and_splits_no_pair(workload,
 
 @given(oversized_workloads(), devices)
 def test_no_change_is_larger_than_it_must_be(workload, device):
-    """One step back from the micro-batch that a remedy names, the workload does not fit."""
+    """With the next larger micro-batch the workload does not fit."""
     for remedy in suggest_fits(workload, device):
         if remedy.change.startswith("micro-batch"):
             together = workload.rows * workload.accumulation

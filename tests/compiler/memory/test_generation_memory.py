@@ -1,4 +1,4 @@
-"""The cache of keys and values against the one that transformers fills."""
+"""Tests the KV cache estimate against the cache of transformers."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def test_the_cache_is_as_large_as_the_one_that_is_filled(family, own):
     with torch.no_grad():
         filled = model(tokens, use_cache=True).past_key_values
     size = sum(2 * (layer.keys.numel() + layer.values.numel()) for layer in filled.layers)
-    # a window of n keeps n - 1: the next token is the n-th
+    # a window of n caches n - 1 tokens: the next token is the n-th
     assert 2 * kv_cache_bytes(shape, 100) == pytest.approx(size, rel=0.06 if shape.window else 0)
 
 

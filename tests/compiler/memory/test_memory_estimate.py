@@ -1,4 +1,4 @@
-"""What must hold for every workload: more work never takes less memory, more shards never more."""
+"""Tests properties of every workload: more work never needs less memory, more shards never need more."""
 
 from dataclasses import replace
 
@@ -96,8 +96,8 @@ def test_accumulating_never_takes_less(workload):
 
 @given(workloads())
 def test_wider_weights_take_more_of_what_is_held_throughout(workload):
-    """Not in all: a norm in fp32 keeps a wide copy of a narrow stream, which a wide stream needs not, and
-    where long rows meet a small model that outweighs the weights."""
+    """Only resident memory grows: an fp32 norm saves a wide copy of a bf16 stream but not of an fp32
+    stream, which can outweigh the weights of a small model with long rows."""
     assume(workload.autocast)
     wide, narrow = resident_bytes(replace(workload, element=4)), resident_bytes(replace(workload, element=2))
     assert narrow["weights"] > 0
@@ -106,7 +106,7 @@ def test_wider_weights_take_more_of_what_is_held_throughout(workload):
 
 
 def resident_bytes(workload):
-    """What lies in memory at every moment, by its name."""
+    """Return the terms of all phases by name."""
     terms = estimate_memory(workload, H100).terms
     return {
         name: sum(t.bytes for t in terms if t.name == name) for name in ("weights", "optimizer", "adapter")
@@ -155,8 +155,8 @@ def test_four_bits_never_hold_more_than_sixteen(workload):
 @given(workloads())
 def test_a_frozen_model_costs_its_weights(workload):
     alone = replace(workload, frozen=())
-    beside = replace(workload, frozen=(FrozenModel("reference", workload.model),))
-    assert total_bytes(beside) >= total_bytes(alone) + 2 * count_parameters(workload.model)
+    with_reference = replace(workload, frozen=(FrozenModel("reference", workload.model),))
+    assert total_bytes(with_reference) >= total_bytes(alone) + 2 * count_parameters(workload.model)
 
 
 @pytest.mark.parametrize("gpu_memory_utilization", [0.3, 0.5, 0.9])

@@ -1,4 +1,5 @@
-"""The catalogue against transformers itself: every shape is built without weights and counted."""
+"""Tests the catalog against transformers: every model is built without weights and its parameters are
+counted."""
 
 import pytest
 import torch
@@ -20,9 +21,9 @@ from posttrain.compiler.facts.transformers_config import transformers_config
 ROWS = load_table("models")
 FIRST = [row["ids"][0] for row in ROWS]
 FAMILIES = sorted({row["architecture"] for row in ROWS})
-# Not for adapters: the head, and routers where they happen to be linear layers.
+# Not for adapters: the head, and routers that are linear layers.
 NO_TARGET = ("lm_head", "router")
-# Where the architecture is from scratch as well: one name of transformers, one of ours.
+# Architectures that `init` supports too, by the name in transformers and our name.
 PLAIN = [n for n in architecture_names() if (arch := find_architecture(n)) and arch.model_type == n]
 
 
@@ -94,13 +95,13 @@ def test_a_model_from_nothing_counts_as_transformers_builds_it(family):
 
 def test_an_unknown_family_has_no_shape():
     assert shape_from_init("qwen17", layers=1, hidden=64, heads=1, vocab=10) is None
-    # ours alone: transformers knows it as falcon with other settings
+    # our name: in transformers it is falcon with other settings
     assert shape_from_init("falcon_alibi", layers=1, hidden=64, heads=1, vocab=10) is None
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_adapters_go_where_the_table_says(family):
-    """Every name is a linear layer of the real model, and no other linear layer is missed."""
+    """Every name is a linear layer of the real model, and no other linear layer is missing."""
     shape = smallest_shape(family)
     model = build_meta_model(transformers_config(shape))
     linear = {
@@ -150,7 +151,7 @@ def test_no_id_stands_for_two_shapes():
 
 def test_experts_that_are_not_chosen_are_not_active():
     shape = shape_of("Qwen/Qwen3-30B-A3B")
-    assert 3.2e9 < parameter_counts.active_parameters(shape) < 3.4e9  # the 3B of its name, and embeddings
+    assert 3.2e9 < parameter_counts.active_parameters(shape) < 3.4e9  # the 3B of the name, plus embeddings
     assert parameter_counts.active_parameters(shape_of("Qwen/Qwen3-8B")) == parameter_counts.count_parameters(
         shape_of("Qwen/Qwen3-8B")
     )

@@ -1,4 +1,4 @@
-"""The shape told from a configuration file is the shape that the configuration was made from."""
+"""Tests that a shape survives the round trip through a configuration file."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""The closed form against the real thing: small models run a training step without weights, and the
-peak of all their tensors is what was predicted. perf/memory.md has the same at full size."""
+"""Tests the closed form against measurements: small models run a training step on meta tensors, and the
+peak of all tensors matches the prediction. perf/memory.md has full-size models."""
 
 from dataclasses import replace
 
@@ -28,8 +28,8 @@ FAMILIES = {
 
 
 def small_workload(name: str, **options) -> Workload:
-    """A few layers and a small vocabulary, so that the layers decide and not the head. Linear
-    attention goes through its rows in chunks, which takes time: there they are shorter."""
+    """Return a workload with a few layers and a small vocabulary, so that the layers dominate. Rows are
+    shorter for linear attention, which is slow because it runs in chunks."""
     shape = find_shape(FAMILIES[name])
     assert shape is not None
     shape = shape._replace(layers=max(2, shape.full_every), vocab=4096)
@@ -83,7 +83,7 @@ def test_a_step_with_other_adapters(tracer, adapter):
 
 
 def test_the_tracer_counts_what_it_is_given(tracer):
-    """A tensor is counted while it lives, and the peak remembers it."""
+    """A tensor counts while it exists, and the peak includes it."""
     import torch
 
     with tracer.Tracker() as tracker:

@@ -1,4 +1,4 @@
-"""A bracket that is never closed: told at its place, and what follows is checked as if it were closed."""
+"""Unclosed brackets are reported at their place, and the rest is checked as if they were closed."""
 
 import pytest
 
@@ -19,14 +19,14 @@ def found_in(text: str) -> list[Diagnostic]:
     return list(compile_recipe(request).diagnostics)
 
 
-def told(text: str) -> list[tuple[str, int]]:
+def errors_in(text: str) -> list[tuple[str, int]]:
     return [(found.code, found.span.line) for found in found_in(text)]
 
 
 @pytest.mark.parametrize("at", CLOSING)
 def test_whichever_is_left_out_it_is_told_in_its_line_and_nothing_else_is(at: int) -> None:
     line = MINIMAL_RECIPE.count("\n", 0, at) + 1
-    assert told(MINIMAL_RECIPE[:at] + MINIMAL_RECIPE[at + 1 :]) == [("PT0101", line)]
+    assert errors_in(MINIMAL_RECIPE[:at] + MINIMAL_RECIPE[at + 1 :]) == [("PT0101", line)]
 
 
 @pytest.mark.parametrize("at", CLOSING)
@@ -35,8 +35,8 @@ def test_a_mistake_elsewhere_is_found_in_the_same_run(at: int) -> None:
     changes = [("model_type: qwen2", "familie: qwen2", 5), ("check: {eval: sft,", "check: {eval: sfd,", 18)]
     before, after, place = next(change for change in changes if change[2] != line)
     text = MINIMAL_RECIPE[:at] + MINIMAL_RECIPE[at + 1 :]
-    assert ("PT0101", line) in told(text)
-    assert place in [number for code, number in told(text.replace(before, after)) if code != "PT0101"]
+    assert ("PT0101", line) in errors_in(text)
+    assert place in [number for code, number in errors_in(text.replace(before, after)) if code != "PT0101"]
 
 
 def test_several_are_told_each_at_its_place() -> None:
@@ -54,22 +54,22 @@ def test_several_are_told_each_at_its_place() -> None:
 
 def test_the_message_shows_the_bracket_the_ones_about_it_and_what_to_write() -> None:
     (found,) = found_in(minimal_recipe(("{mean: returns}}}", "{mean: returns")))
-    assert found.message == "the { that stands here is never closed"
+    assert found.message == "unclosed {"
     assert (found.span.line, found.span.column) == (18, 71)
     assert [(label.span.column, label.text) for label in found.labels] == [
-        (10, "nor is this one"),
-        (63, "nor is this one"),
-        (85, "taken as closed before here, with }}}"),
+        (10, "also unclosed"),
+        (63, "also unclosed"),
+        (85, "assuming }}} before this place"),
     ]
-    assert found.help.startswith("write `}}}` where it ends")
+    assert found.help.startswith("add `}}}` where it ends")
 
 
 def test_what_a_guess_was_made_of_is_not_judged() -> None:
-    # The stage's data ends up among its parameters, which is no mistake of its own.
+    # The stage's `data` ends up in `params`, which is not a separate error.
     text = minimal_recipe(
         ("data: sums.train, params: {epochs: 1, batch_size: 4}}", "params: {epochs: 1, data: sums.train}")
     )
-    assert told(text) == [("PT0101", 17)]
+    assert errors_in(text) == [("PT0101", 17)]
 
 
 def test_columns_after_a_bracket_in_the_same_line_are_those_of_the_file() -> None:
@@ -125,5 +125,5 @@ def test_the_sibling_of_a_text_in_a_list_is_read() -> None:
 
 def test_another_slip_is_told_as_it_was() -> None:
     text = MINIMAL_RECIPE.replace("name: demo", "name: demo\n\tmodels: 1")
-    assert [code for code, _ in told(text)] == ["PT0101"]
-    assert [code for code, _ in told(MINIMAL_RECIPE.replace("name: demo", 'name: "demo'))] == ["PT0101"]
+    assert [code for code, _ in errors_in(text)] == ["PT0101"]
+    assert [code for code, _ in errors_in(MINIMAL_RECIPE.replace("name: demo", 'name: "demo'))] == ["PT0101"]

@@ -1,4 +1,4 @@
-"""Stages on their target: what is chosen, what is kept as written, what is refused and what would do."""
+"""Tests placement: the choices, the settings of the recipe, the errors and the suggestions."""
 
 import itertools
 import re
@@ -61,7 +61,7 @@ def estimate_of(step: Step) -> dict[str, Any]:
 
 
 def diagnostic_codes(outcome: CompileResult) -> list[str]:
-    """Those of placement; the reward of the recipe may be unused."""
+    """Return the placement diagnostics; the reward of the recipe may be unused."""
     return [d.code for d in diagnostics_of(outcome)]
 
 
@@ -92,8 +92,8 @@ def test_the_cheapest_strategy_that_fits_is_taken(
     step = placed_step(stage, hardware, model)
     assert (step.launch.strategy, step.launch.processes) == (strategy, processes)
     assert step.resources.gpus == processes
-    told = estimate_of(step)
-    assert 0 < told["memory_gb"] <= told["limit_gb"]
+    estimate = estimate_of(step)
+    assert 0 < estimate["memory_gb"] <= estimate["limit_gb"]
     assert 64 % global_batch(step) == 0, "the global batch is the recipe's own"
 
 
@@ -149,8 +149,8 @@ def test_vllm_on_gpus_of_its_own_takes_them_from_the_training() -> None:
     [
         ("{processes: 16}", "16 processes need 16 GPUs"),
         ("{processes: 3}", "does not divide"),
-        ("{strategy: single, processes: 2}", "is one process"),
-        ("{strategy: zero2, processes: 1}", "there is one"),
+        ("{strategy: single, processes: 2}", "uses one process"),
+        ("{strategy: zero2, processes: 1}", "needs more than one process"),
     ],
 )
 def test_a_placement_that_cannot_be_is_refused(given: str, message: str) -> None:
@@ -172,7 +172,7 @@ def test_a_stage_that_does_not_fit_names_terms_and_changes_that_fit() -> None:
     help = diagnostics_of(outcome)[0].help
     assert "weights" in help
     assert "optimizer" in help
-    assert "what would fit, the least change first:" in help
+    assert "changes that fit, the smallest first:" in help
 
 
 def test_the_changes_that_are_named_do_fit() -> None:
@@ -182,12 +182,12 @@ def test_the_changes_that_are_named_do_fit() -> None:
     said = re.search(r"micro-batch (\d+), accumulation", help)
     assert said is not None, help
     assert "gradient checkpointing" in help
-    for mended in (f", micro_batch_size: {said[1]}", ", micro_batch_size: 16, gradient_checkpointing: true"):
-        assert diagnostic_codes(compile_stage(SFT % (mended, LORA), *target)) == []
+    for changed in (f", micro_batch_size: {said[1]}", ", micro_batch_size: 16, gradient_checkpointing: true"):
+        assert diagnostic_codes(compile_stage(SFT % (changed, LORA), *target)) == []
 
 
 def test_a_micro_batch_is_named_as_the_recipe_writes_it() -> None:
-    """A pair of preference counts as one, and is no less than two rows of the memory."""
+    """A preference pair counts as one example, although it is two rows in memory."""
     pairs = (
         "{train: dpo, model: base, data: sums, params: {max_steps: 2, batch_size: 32, max_length: 4096%s}}"
     )
@@ -207,7 +207,7 @@ def test_no_change_is_named_that_the_loss_does_not_take() -> None:
         "{train: dpo, model: base, data: sums, params: {max_steps: 2, batch_size: 32, max_length: 4096%s}}"
     )
     help = diagnostics_of(compile_stage(pairs % whole, "{gpus: 1xH100-80GB}", "Qwen/Qwen3-1.7B"))[0].help
-    assert "what would fit" in help
+    assert "changes that fit" in help
     assert "micro-batch" not in help
     assert "2 GPUs" not in help
 
@@ -233,9 +233,9 @@ def test_a_model_of_unknown_shape_is_planned_without_an_estimate() -> None:
 
 def test_the_price_is_the_recipes_own_where_it_says_one() -> None:
     step = placed_step(GRPO % ("", LORA), "{gpus: 8xH100-80GB, price_per_hour: 80}")
-    told = estimate_of(step)
-    assert told["dollars"] == pytest.approx(told["seconds"] * 80 / 3600, rel=0.01)
-    assert told["seconds_min"] <= told["seconds"] <= told["seconds_max"]
+    estimate = estimate_of(step)
+    assert estimate["dollars"] == pytest.approx(estimate["seconds"] * 80 / 3600, rel=0.01)
+    assert estimate["seconds_min"] <= estimate["seconds"] <= estimate["seconds_max"]
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ _DURING = ", evaluate: {eval_steps: 10, evals: [check]}"
 
 @pytest.mark.parametrize("stage", [GRPO % ("", "%s"), SFT % ("", _DURING + "%s") + _CHECK % ""])
 def test_models_that_score_are_not_divided(stage: str) -> None:
-    """Those of a reward to learn from, and those of an eval on the way."""
+    """Applies to the reward models of a training and of its evaluations."""
 
     def outcome(placement: str) -> CompileResult:
         text = RECIPE.format(stage=stage % placement, hardware="{gpus: 8xH100-80GB}", model="Qwen/Qwen3-8B")
@@ -311,15 +311,15 @@ def test_models_that_score_are_not_divided(stage: str) -> None:
         return compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=dict[str, bytes]().get))
 
     refused = diagnostics_of(outcome(", placement: {strategy: zero3}"))
-    told = "a reward model cannot score where `zero3` divides the weights"
-    assert [(d.code, d.message.split(";")[0]) for d in refused] == [("PT1002", told)]
+    expected = "a reward model cannot compute scores with weights sharded by `zero3`"
+    assert [(d.code, d.message.split(";")[0]) for d in refused] == [("PT1002", expected)]
     free = outcome("").plan
     assert free is not None
     assert free.step("it").launch.strategy in ("ddp", "zero2")
 
 
 def test_what_an_eval_on_the_way_holds_is_weighed() -> None:
-    """Divided weights are whole while it writes, beside its cache; fewer at once take less."""
+    """Sharded weights are gathered during generation, in addition to the cache; smaller batches need less."""
 
     def weighed(batch: int, strategy: str) -> dict[str, Any]:
         placement = f", placement: {{strategy: {strategy}}}"
@@ -332,11 +332,11 @@ def test_what_an_eval_on_the_way_holds_is_weighed() -> None:
     assert many["peak_phase"] == "generation of an evaluation"
     terms = {term["name"]: term["gb"] for term in many["terms"]}
     assert terms["gathered weights"] == pytest.approx(16.4, rel=0.05)
-    assert terms["cache"] == pytest.approx(64 * 2560 * 147456 / 1e9, rel=0.01)  # 144 KiB for each token
+    assert terms["cache"] == pytest.approx(64 * 2560 * 147456 / 1e9, rel=0.01)  # 144 KiB per token
     divided = placed_step(SFT % ("", _DURING + ", placement: {strategy: fsdp}") + _CHECK % "")
     assert divided.launch.strategy == "fsdp"
     too_many = diagnostics_of(
         compile_stage(SFT % ("", _DURING) + _CHECK % ", sampling: {max_tokens: 2048, batch_size: 999}")
     )
     assert [d.code for d in too_many] == ["PT1005"]
-    assert "completions of an evaluation at once" in too_many[0].help
+    assert "evaluation completions at a time" in too_many[0].help

@@ -1,4 +1,4 @@
-"""What writes the completions of a stage: chosen, kept as it is written, refused."""
+"""Tests the engine that generates completions: the choice, the settings of the recipe, and the errors."""
 
 import pytest
 from tests.compiler.placement.test_placement import GRPO, QLORA, compile_stage, diagnostics_of, placed_step
@@ -16,10 +16,10 @@ def stage_with_rollouts(placement: str, more: str = "", method: str = GRPO) -> s
 @pytest.mark.parametrize(
     ("placement", "method", "message"),
     [
-        ("engine: transformers, mode: server", GRPO, "is a server of vLLM's, and transformers writes"),
-        ("mode: server", PPO, "is a server of vLLM's, and transformers writes"),
-        ("engine: vllm", PPO, "write `engine: transformers`, or leave it out"),
-        ("gpus: 2", GRPO, "`gpus` are vLLM's own with `mode: server`"),
+        ("engine: transformers, mode: server", GRPO, "needs vLLM, but the engine is transformers"),
+        ("mode: server", PPO, "needs vLLM, but the engine is transformers"),
+        ("engine: vllm", PPO, "set `engine: transformers`, or remove the key"),
+        ("gpus: 2", GRPO, "`gpus` needs `mode: server`"),
     ],
 )
 def test_what_cannot_write_is_refused_with_what_can(placement: str, method: str, message: str) -> None:
@@ -29,7 +29,7 @@ def test_what_cannot_write_is_refused_with_what_can(placement: str, method: str,
 
 
 def test_weights_in_eight_bits_are_written_from_by_transformers() -> None:
-    """TRL hands vLLM no weights that bitsandbytes keeps in 8 bits."""
+    """TRL cannot pass 8-bit bitsandbytes weights to vLLM."""
 
     def in_eight(placement: str) -> str:
         return stage_with_rollouts(placement, QLORA.replace("qlora", "lora"))
@@ -37,11 +37,11 @@ def test_weights_in_eight_bits_are_written_from_by_transformers() -> None:
     model = "Qwen/Qwen3-8B, quantize: int8"
     assert placed_step(in_eight("engine: auto"), "{gpus: 1xH100-80GB}", model).launch.engine == "transformers"
     refused = compile_stage(in_eight("engine: vllm"), "{gpus: 1xH100-80GB}", model)
-    assert any("no weights in 8 bits" in one.message for one in diagnostics_of(refused))
+    assert any("does not support 8-bit weights" in one.message for one in diagnostics_of(refused))
 
 
 def test_what_the_recipe_says_of_vllm_holds_for_a_model_of_unknown_shape() -> None:
-    """There is nothing to choose by, and what is given was not to be lost."""
+    """Without a shape nothing is chosen, but the settings of the recipe apply."""
     given = "mode: server, gpus: 2, gpu_memory_utilization: 0.7, tensor_parallel_size: 2"
     step = placed_step(stage_with_rollouts(given), "{gpus: 4xH100-80GB}", UNKNOWN)
     assert step.launch.rollouts == {

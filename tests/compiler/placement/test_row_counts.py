@@ -1,4 +1,4 @@
-"""How many rows there are, where that is known only when they are read: given, published, or unknown."""
+"""Tests the number of rows if it is known only at run time: set, published or unknown."""
 
 from typing import Any
 
@@ -61,12 +61,12 @@ def test_a_size_gives_the_time_and_says_that_it_did() -> None:
     for name in ("sft", "check"):
         assert "unknown_reason" not in small[name]
         assert small[name]["seconds"] < large[name]["seconds"]
-    assert "about 9000 rows, as `size` says" in small["sft"]["assumes"]
-    assert "about 1000 rows, as `size` says" in small["check"]["assumes"]
+    assert "about 9000 rows, from `size`" in small["sft"]["assumes"]
+    assert "about 1000 rows, from `size`" in small["check"]["assumes"]
 
 
 def test_a_size_is_no_part_of_a_key_and_decides_nothing() -> None:
-    """Two rows are too few for the gate: but they are only a guess."""
+    """Two rows are too few for the gate, but the number is only an estimate."""
     without, guessed = compile_plan("org/private", "main"), compile_plan("org/private", "main", 20)
     assert {s.id: s.key for s in without.steps} == {s.id: s.key for s in guessed.steps}
     assert {s.id: s.expect for s in without.steps} == {s.id: s.expect for s in guessed.steps}

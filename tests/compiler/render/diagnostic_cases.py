@@ -1,4 +1,4 @@
-"""Diagnostics of every shape over one small file, for all forms of output."""
+"""Diagnostics of every shape over one small file, for all output formats."""
 
 from typing import Any
 
@@ -77,7 +77,7 @@ CASES = {
         help="one line\nand another",
     ),
     "an option": make_error(
-        "what was set does not fit", span_at(1, 1, 3, "--set seed"), (span_at(1, 1, 7), "instead of this")
+        "what was set does not fit", span_at(1, 1, 3, "--set seed"), (span_at(1, 1, 7), "replaces this value")
     ),
     "with an edit": make_error(
         "there is no training method `stf`",

@@ -1,4 +1,4 @@
-"""Diagnostics for programs: JSON, GitHub's annotations and SARIF."""
+"""Machine-readable diagnostics: JSON, GitHub annotations and SARIF."""
 
 import json
 import re
@@ -59,7 +59,7 @@ def test_sarif_is_as_reviewed() -> None:
     for rule in log["runs"][0]["tool"]["driver"]["rules"]:
         assert rule["help"]["markdown"].startswith(f"# {rule['id']}")
         assert rule["fullDescription"]["text"] == CODES[rule["id"]].page
-        del rule["help"], rule["fullDescription"]  # the pages have tests of their own
+        del rule["help"], rule["fullDescription"]  # the pages have their own tests
     assert_matches_golden(GOLDEN / "sarif.json", json.dumps(log, indent=1) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""Diagnostics as text: the places are under the words, whatever the line is made of."""
+"""Diagnostics as text: marks align with their text for all kinds of characters."""
 
 import re
 from pathlib import Path
@@ -61,13 +61,13 @@ def test_any_place_in_any_text_can_be_shown(data: st.DataObject) -> None:
     lines = data.draw(texts)
     labels = [Label(data.draw(spans(lines)), f"label {i}") for i in range(data.draw(st.integers(0, 4)))]
     found = Diagnostic("PT0201", "error", "message", data.draw(spans(lines)), tuple(labels))
-    said = render_text([found], {FILE: lines}, NAMES, Styler())
-    assert all(label.text in said for label in labels)
-    assert all(printable(line) for line in said.splitlines())
+    rendered = render_text([found], {FILE: lines}, NAMES, Styler())
+    assert all(label.text in rendered for label in labels)
+    assert all(printable(line) for line in rendered.splitlines())
 
 
 def printable(line: str) -> bool:
-    """Whether a line leaves the terminal as it was: no control character got through."""
+    """Whether a line is free of control characters."""
     return all(character >= " " and character != "\x7f" for character in line)
 
 

@@ -1,4 +1,4 @@
-"""What the compiler says of the ops that ask a model of language or a trained scorer."""
+"""Tests the diagnostics of the ops that use a language model or a reward model."""
 
 from typing import Any
 
@@ -31,16 +31,16 @@ def test_a_language_is_text_and_its_test_a_condition():
 
 
 @pytest.mark.parametrize(
-    ("params", "code", "said"),
+    ("params", "code", "message"),
     [
-        ({"languages": ["en", "english"]}, "PT0504", "`english` is no language that can be told"),
+        ({"languages": ["en", "english"]}, "PT0504", "unsupported language `english`"),
         ({"min_probability": 1.5}, "PT0204", "1.5"),
         ({"langs": ["en"]}, "PT0201", "unknown key `langs`"),
     ],
 )
-def test_a_mistaken_parameter_is_told_at_its_place(params: dict[str, object], code: str, said: str):
+def test_a_mistaken_parameter_is_told_at_its_place(params: dict[str, object], code: str, message: str):
     (diagnostic,) = compile_yaml_reward(language(**params)).diagnostics
-    assert (diagnostic.code, said in diagnostic.message) == (code, True), diagnostic
+    assert (diagnostic.code, message in diagnostic.message) == (code, True), diagnostic
 
 
 def test_a_language_is_no_number():
@@ -113,21 +113,21 @@ def test_a_scorer_may_be_declared_and_is_then_made():
 
 
 @pytest.mark.parametrize(
-    ("model", "code", "said"),
+    ("model", "code", "message"),
     [
-        ("rn", "PT0301", "nothing is named `rn`"),
-        ("sums", "PT0302", "a model is wanted here; the dataset `sums` gives rows"),
-        ("base", "PT0654", "the reward scores with `base`, which writes"),
-        ("sft", "PT0654", "the reward scores with `sft`, which writes"),
-        ("out", "PT0654", "which writes"),
+        ("rn", "PT0301", "unknown name `rn`"),
+        ("sums", "PT0302", "expected a model, but the dataset `sums` produces rows"),
+        ("base", "PT0654", "the reward scores with `base`, which is not a reward model"),
+        ("sft", "PT0654", "the reward scores with `sft`, which is not a reward model"),
+        ("out", "PT0654", "which is not a reward model"),
     ],
 )
-def test_a_name_that_does_not_score_is_told(model: str, code: str, said: str):
+def test_a_name_that_does_not_score_is_told(model: str, code: str, message: str):
     found = compile_reward_recipe(f"{{reward_model: {{of: completion, model: {model}}}}}")
-    told = [diagnostic for diagnostic in found.diagnostics if diagnostic.code == code]
-    assert [said in diagnostic.message for diagnostic in told] == [True], found.diagnostics
-    place = told[0].span
-    assert place.line == 16, place  # the node's own field
+    reported = [diagnostic for diagnostic in found.diagnostics if diagnostic.code == code]
+    assert [message in diagnostic.message for diagnostic in reported] == [True], found.diagnostics
+    place = reported[0].span
+    assert place.line == 16, place  # a field of the node
 
 
 def test_a_stage_cannot_be_rewarded_by_what_it_makes():

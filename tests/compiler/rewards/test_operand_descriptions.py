@@ -1,4 +1,4 @@
-"""Every operand of every reward op says what is given there: on its page, and in the editors' schema."""
+"""Tests that every operand of every reward op has a description, on its page and in the editor schema."""
 
 from collections.abc import Iterator, Mapping
 

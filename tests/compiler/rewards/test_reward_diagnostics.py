@@ -1,4 +1,4 @@
-"""What the compiler says of a reward: where, why, and what to write instead."""
+"""Tests the diagnostics about rewards: place, cause and suggestion."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ ALWAYS_FALSE = "{compare: {of: {length: completion}, below: 0}}"
 
 
 def steps(first: float, second: float) -> str:
-    """A node that steps up at two values of something between 0 and 1."""
+    """Return a node with two thresholds for a value between 0 and 1."""
     rows = f"[{{at_least: {first}, then: 1}}, {{at_least: {second}, then: 2}}]"
     return f"{{thresholds: {{of: {{repetition: completion}}, steps: {rows}, otherwise: 3}}}}"
 
@@ -37,8 +37,8 @@ def only_diagnostic(found: CompiledReward) -> Diagnostic:
     return diagnostic
 
 
-def compiled(text: str, beside: dict[str, bytes] | None = None) -> CompileResult:
-    read = (beside or {}).get
+def compiled(text: str, files: dict[str, bytes] | None = None) -> CompileResult:
+    read = (files or {}).get
     return compile_recipe(
         CompileRequest(source=SourceFile("recipe.yaml", text.encode()), catalog=CATALOG, read=read)
     )
@@ -46,13 +46,13 @@ def compiled(text: str, beside: dict[str, bytes] | None = None) -> CompileResult
 
 @pytest.mark.parametrize("code", OURS, ids=lambda code: code.id)
 def test_a_page_shows_what_raises_it_and_what_does_not(code: Any):
-    beside = {path: text.encode() for path, text in code.files}
-    assert {found.code for found in compiled(code.wrong, beside).diagnostics} == {code.id}
-    assert compiled(code.right, beside).diagnostics == ()
+    files = {path: text.encode() for path, text in code.files}
+    assert {found.code for found in compiled(code.wrong, files).diagnostics} == {code.id}
+    assert compiled(code.right, files).diagnostics == ()
 
 
 def marked_text(found: Diagnostic, nodes: str) -> str:
-    """The text that a diagnostic points at, on the line of the node."""
+    """Return the text that a diagnostic marks, on the line of the node."""
     line = f"      node: {nodes}"
     return line[found.span.column - 1 : found.span.end_column - 1]
 
@@ -77,29 +77,29 @@ def marked_text(found: Diagnostic, nodes: str) -> str:
         (
             "{equal: {of: completion, to: answer, whitespace: exactly}}",
             "PT0204",
-            "`exactly` is none of the values that this field takes",
+            "`exactly` is not one of the legal values",
             "did you mean `exact`?",
             "exactly",
         ),
         (
             "{between: {of: completion, open: <a>}}",
             "PT0202",
-            "the key `close` is missing",
+            "missing key `close`",
             "The closing tag.",
             "between",
         ),
-        ("{equal: {of: completion}}", "PT0504", "the operand `to` is missing", "", "{of: completion}"),
+        ("{equal: {of: completion}}", "PT0504", "missing operand `to`", "", "{of: completion}"),
         (
             "{equal: {of: completion, to: sure}}",
             "PT0503",
-            "text is wanted here; this is a boolean",
+            "expected text, got a boolean",
             "",
             "sure",
         ),
         (
             "{score: {when: {length: completion}}}",
             "PT0503",
-            "a boolean is wanted here; this is an integer",
+            "expected a boolean, got an integer",
             "",
             "{length: completion}",
         ),
@@ -113,38 +113,44 @@ def marked_text(found: Diagnostic, nodes: str) -> str:
         (
             "{equal: {of: completion, to: answr}}",
             "PT0502",
-            "`answr` is neither read nor a node of this graph",
+            "`answr` is neither in `reads` nor a node of this graph",
             "did you mean `answer`?",
             "answr",
         ),
-        ("{sum: []}", "PT0504", "a list of nodes is wanted here", "", "[]"),
+        ("{sum: []}", "PT0504", "expected a list of nodes", "", "[]"),
         (
             "{cases: {of: [{when: sure, than: 1}], otherwise: 0}}",
             "PT0504",
-            "each of these is written {when: ..., then: ...}",
+            "expected {when: ..., then: ...}",
             "",
             "{when: sure, than: 1}",
         ),
         (
             "{cases: {of: sure, otherwise: 0}}",
             "PT0504",
-            "a list of {when: ..., then: ...} is wanted here",
+            "expected a list of {when: ..., then: ...}",
             "",
             "sure",
         ),
         (
             "{compare: {of: {length: completion}}}",
             "PT0504",
-            "`compare` needs one or more of `at_least`, `above`, `at_most`, `below`, `equal`",
+            "`compare` needs at least one of `at_least`, `above`, `at_most`, `below`, `equal`",
             "",
             "{of: {length: completion}}",
         ),
-        ("{weighted: {of: [1, 2], weights: [1]}}", "PT0504", "there are 2 parts and 1 weights", "", "[1]"),
-        ("{clip: {of: {length: completion}, low: 2, high: 1}}", "PT0504", "`low` lies above `high`", "", "2"),
+        ("{weighted: {of: [1, 2], weights: [1]}}", "PT0504", "1 weights for 2 numbers", "", "[1]"),
+        (
+            "{clip: {of: {length: completion}, low: 2, high: 1}}",
+            "PT0504",
+            "`low` is greater than `high`",
+            "",
+            "2",
+        ),
         (
             "{one_of: completion}",
             "PT0504",
-            "`one_of` needs `values`, or a list to look `among`",
+            "`one_of` needs `values` or `among`",
             "",
             "completion",
         ),
@@ -213,7 +219,7 @@ def test_nodes_that_build_on_each_other_without_end_are_refused():
         CompileRequest(source=SourceFile("r.yaml", text.encode()), catalog=CATALOG, read=lambda _: None), "it"
     )
     assert "PT0504" in [d.code for d in found.diagnostics]
-    assert "more than 100 deep" in found.diagnostics[0].message
+    assert "more than 100 levels deep" in found.diagnostics[0].message
 
 
 PIPELINE = """\

@@ -1,4 +1,4 @@
-"""One warm process and one store for the tests of benchmarks, which need lm-eval."""
+"""A preloaded process and a store that all tests of benchmarks share. They require lm-eval."""
 
 from importlib.util import find_spec
 

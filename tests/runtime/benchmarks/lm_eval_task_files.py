@@ -1,4 +1,4 @@
-"""Tasks of the user's: sums to choose and to write, in files as they stand beside a recipe."""
+"""Custom lm-eval tasks in files next to a recipe: additions, with multiple choice and generated answers."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""lm-eval's tasks put to models that were made here, from the recipe to the product."""
+"""Benchmarks of tiny models on lm-eval tasks, from the recipe to the product."""
 
 import json
 from pathlib import Path
@@ -34,18 +34,18 @@ def rows(product: Product) -> list[dict[str, Any]]:
 
 
 def by_lm_eval(folder: Path, task: Path, shots: int) -> dict[str, float]:
-    """What lm-eval itself gives for a model's folder and a task's file."""
+    """The results of lm-eval's own command for a model folder and a task file."""
     from lm_eval import evaluator
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(task.parent)
-        # They ask for the versions of everything, and the hub for the model, which takes most of a minute.
+        # These collect the versions of all packages and query the hub, which takes most of a minute.
         patch.setattr(evaluator, "add_env_info", lambda _results: None)
         patch.setattr(HFLM, "get_model_info", lambda _self: {})
         found = evaluator.simple_evaluate(
-            # By itself it takes a tokenizer of the architecture's, whatever was saved.
+            # By default it uses the tokenizer class of the architecture instead of the saved tokenizer.
             model=HFLM(pretrained=str(folder), tokenizer=load_tokenizer(folder), device="cpu", batch_size=16),
             tasks=[str(task)],
             num_fewshot=shots,
@@ -86,10 +86,10 @@ def test_items_stand_in_the_trace_and_models_are_compared_by_them(bench: StageHa
     likeliest = [max(json.loads(row["likelihoods"]), key=lambda one: one[1])[0] for row in sums]
     assert [row["completion"] for row in sums] == likeliest
     assert sums[0]["prompt"].endswith("1+1=")
-    assert metrics["sft.sums.acc"]["unscored"] == 0  # items of the other task are not items of this one
-    (told,) = [one for one in of(made["quoted"], "comparisons.json") if one["metric"] == "sums.acc"]
+    assert metrics["sft.sums.acc"]["unscored"] == 0  # items of the other task are not counted here
+    (result,) = [one for one in of(made["quoted"], "comparisons.json") if one["metric"] == "sums.acc"]
     difference = metrics["sft.sums.acc"]["value"] - metrics["base.sums.acc"]["value"]
-    assert told["value"] == pytest.approx(difference)
+    assert result["value"] == pytest.approx(difference)
     assert made["ship"].facts["conditions"][0]["value"] == pytest.approx(difference)
 
 
@@ -126,21 +126,21 @@ def test_a_task_that_was_done_is_not_put_again(bench: StageHarness):
 def test_what_a_task_will_not_do_is_told(bench: StageHarness):
     fixed = {**TASK_FILES, "sums.yaml": TASK_FILES["sums.yaml"] + "num_fewshot: 0\n"}
     made = bench.run(recipe("quoted: {benchmark: sft, tasks: [sums.yaml], num_fewshot: 3}"), fixed)
-    assert [one for one in warnings(made["quoted"]) if "takes 0 worked examples" in one]
+    assert [one for one in warnings(made["quoted"]) if "its definition has 0 few-shot examples" in one]
     broken = {**TASK_FILES, "grade.py": "def target(doc):\n    return doc['nothing']\n"}
     plan = compile_plan(recipe("quoted: {benchmark: sft, tasks: [written.yaml]}"), broken)
     step = plan.step("quoted")
     (bench.root / "grade.py").write_text(broken["grade.py"])
     bench.prepare_step(plan, step)
     assert bench.wait(step) != 0
-    told = bench.failure(step)
-    assert "written" in told["message"]
-    assert "nothing" in told["message"]
+    result = bench.failure(step)
+    assert "written" in result["message"]
+    assert "nothing" in result["message"]
     bench.reset_step(step)
 
 
 def _sums(_wild: FakeServer, exchange: Exchange, body: dict[str, Any], _number: int) -> None:
-    """Answers the last sum that it is asked, and goes on where the task wants it to end."""
+    """Answers the last addition, and continues after the task's stop string."""
     first, second = prompt_of(body).rpartition("\n")[2].rstrip("=").split("+")
     send_response(exchange, 200, chat_response(f"{int(first) + int(second)}\nAnd so on"))
 

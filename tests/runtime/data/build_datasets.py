@@ -33,9 +33,9 @@ def compile_datasets(datasets: Mapping[str, Any], files: Mapping[str, bytes] | N
 
 
 def plan_datasets(datasets: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Plan:
-    found = compile_datasets(datasets, files)
-    assert found.plan is not None, found.diagnostics
-    return plan_from_json(plan_to_json(found.plan))
+    result = compile_datasets(datasets, files)
+    assert result.plan is not None, result.diagnostics
+    return plan_from_json(plan_to_json(result.plan))
 
 
 class BuiltDatasets:
@@ -73,10 +73,10 @@ class BuiltDatasets:
         return dataset_parts(self.folder / f"datasets.{name}")
 
     def columns(self, name: str) -> dict[str, str]:
-        """The columns that the compiler infers."""
+        """The columns that the compiler infers for this dataset."""
         return dict(self.plan.step(f"datasets.{name}").params["columns"])
 
 
 def build_dataset(folder: Path, *steps: Any, rows: list[dict[str, Any]], **others: Any) -> BuiltDatasets:
-    """One dataset `it` of these rows, through these steps."""
+    """Build a dataset `it` from these rows with these steps."""
     return BuiltDatasets(folder, {**others, "it": {"from": {"rows": rows}, "steps": list(steps)}})

@@ -1,4 +1,4 @@
-"""A server of this machine that speaks as much of the hub's interface as reading a dataset takes."""
+"""A local server with the part of the Hub's API that loading a dataset needs."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ COMMIT = "a" * 40
 
 @contextmanager
 def serve_hub(repository: str, files: Mapping[str, bytes]) -> Iterator[str]:
-    """The address of a hub that has one dataset."""
+    """Serve one dataset, and yield the address of the server."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(repository, files))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -61,13 +61,13 @@ def _handler(repository: str, files: Mapping[str, bytes]) -> type[BaseHTTPReques
 
 
 def list_files(files: Mapping[str, bytes], folder: str) -> list[dict[str, Any]]:
-    """What lies in a folder and below it; folders of the top too."""
+    """All files below a folder, and for the root also its folders."""
     inside = {name: data for name, data in files.items() if not folder or name.startswith(f"{folder}/")}
-    found = [
+    entries = [
         {"type": "file", "oid": hashlib.sha1(data).hexdigest(), "size": len(data), "path": name}
         for name, data in inside.items()
     ]
     folders = {name.partition("/")[0] for name in files if "/" in name} if not folder else set()
-    return found + [
+    return entries + [
         {"type": "directory", "oid": "0" * 40, "size": 0, "path": name} for name in sorted(folders)
     ]

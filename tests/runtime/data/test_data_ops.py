@@ -1,4 +1,4 @@
-"""Data steps that are no SQL: what they do to rows, to columns and to what the compiler knows of them."""
+"""The data ops: their effect on rows and columns, and their checks in the compiler."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +28,7 @@ FolderFactory = Callable[[], Path]
 
 @pytest.fixture(scope="session")
 def make_folder(tmp_path_factory: pytest.TempPathFactory) -> FolderFactory:
-    """A new folder each time that it is called."""
+    """A function that creates a new folder on each call."""
     return lambda: tmp_path_factory.mktemp("dataset")
 
 
@@ -73,7 +73,7 @@ def test_conversations_become_messages(tmp_path: Path, make_folder: FolderFactor
 
 @pytest.mark.parametrize("turn", [{"from": "robot", "value": "a"}, {"value": "a"}, {"from": "gpt"}])
 def test_a_turn_of_an_unknown_role_ends_the_step(tmp_path: Path, turn: dict[str, str]):
-    with pytest.raises(StepError, match="row 2: `conversations` has the turn"):
+    with pytest.raises(StepError, match="row 2: cannot convert a turn of `conversations`: "):
         build_dataset(
             tmp_path,
             {"conversations": {}},
@@ -88,21 +88,21 @@ def test_a_turn_of_an_unknown_role_ends_the_step(tmp_path: Path, turn: dict[str,
     st.sampled_from(["characters", "words"]),
 )
 def test_a_percentile_keeps_at_least_its_share_and_the_shortest(
-    make_folder: FolderFactory, texts: list[str | None], keep: int, unit: str
+    make_folder: FolderFactory, texts: list[str | None], percentile: int, unit: str
 ):
     rows = [
         {"id": n, "a": text, "m": [{"role": "user", "content": text or ""}]} for n, text in enumerate(texts)
     ]
-    step = {"length_percentile": {"columns": ["a", "m"], "percentile": keep, "unit": unit}}
+    step = {"length_percentile": {"columns": ["a", "m"], "percentile": percentile, "unit": unit}}
     typed = {"rows": rows, "columns": {"id": "integer", "a": "text", "m": "messages"}}
     found = BuiltDatasets(make_folder(), {"it": {"from": {"rows": typed}, "steps": [step]}}).rows("it")
     lengths = [
         2 * (len(text) if unit == "characters" else len(text.split())) if text else 0 for text in texts
     ]
-    kept = [row["id"] for row in found]
-    limit = sorted(lengths)[max(1, -(-keep * len(texts) // 100)) - 1]
-    assert kept == [n for n, length in enumerate(lengths) if length <= limit]
-    assert len(kept) >= keep * len(texts) / 100
+    remaining = [row["id"] for row in found]
+    limit = sorted(lengths)[max(1, -(-percentile * len(texts) // 100)) - 1]
+    assert remaining == [n for n, length in enumerate(lengths) if length <= limit]
+    assert len(remaining) >= percentile * len(texts) / 100
 
 
 def test_max_length_keeps_what_is_short_enough(tmp_path: Path):
@@ -119,13 +119,15 @@ def test_what_goes_is_like_something_that_stays_and_equal_texts_go(
     texts: list[str], similarity: float, seed: int
 ):
     sets = [shingles(text, 2) for text in texts]
-    gone = find_near_duplicates(iter(sets), similarity, seed)
-    kept = [place for place in range(len(texts)) if place not in gone]
-    for place in gone:
-        assert any(exact_jaccard(sets[place], sets[other]) >= similarity for other in kept if other < place)
-    remaining = [frozenset(sets[place]) for place in kept if sets[place]]
+    dropped = find_near_duplicates(iter(sets), similarity, seed)
+    originals = [index for index in range(len(texts)) if index not in dropped]
+    for index in dropped:
+        assert any(
+            exact_jaccard(sets[index], sets[other]) >= similarity for other in originals if other < index
+        )
+    remaining = [frozenset(sets[index]) for index in originals if sets[index]]
     assert len(remaining) == len(set(remaining))
-    assert all(sets[place] for place in gone)
+    assert all(sets[index] for index in dropped)
 
 
 def exact_jaccard(left: set[int], right: set[int]) -> float:
@@ -228,7 +230,7 @@ def test_pairs_become_single_answers_and_back(tmp_path: Path, make_folder: Folde
     assert len(split.rows("it", "test")) == 5
     assert diagnostic_codes([{"unpair": {}}, {"split": {"test": 6}}], rows) == [
         "PT0406"
-    ]  # there are 6 rows, and known to be
+    ]  # the compiler knows that there are 6 rows
 
 
 @settings(deadline=None, max_examples=15)
@@ -262,25 +264,34 @@ def test_a_pair_is_the_best_and_the_worst_of_a_prompt(
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        ({"chat": {"turns": [{"user": "b"}]}}, "there is no column `b` here"),
-        ({"chat": {"turns": [{"user": "n"}]}}, "`n` is integer; expected text"),
-        ({"chat": {"turns": [{"robot": "a"}]}}, "a turn is one of system, user, assistant, tool"),
-        ({"chat": {"turns": [{"user": {"words": "a"}}]}}, "literal text is written {text: ...}"),
-        ({"conversations": {"column": "a"}}, "`a` is text; expected any or list<any>"),
-        ({"max_length": {"columns": "n", "max_length": 1}}, "`n` is integer; expected text or messages"),
-        ({"near_duplicates": {"columns": ["a", "b"]}}, "there is no column `b` here"),
-        ({"unpair": {"chosen": "a", "rejected": "m"}}, "`a` and `m` are of different types"),
-        ({"unpair": {"chosen": "a", "rejected": "a", "completion": "n"}}, "there is a column `n` already"),
+        ({"chat": {"turns": [{"user": "b"}]}}, "missing column `b`; the columns are "),
+        ({"chat": {"turns": [{"user": "n"}]}}, "`n` has type integer; expected text"),
+        (
+            {"chat": {"turns": [{"robot": "a"}]}},
+            "a turn is {ROLE: COLUMN}, with one of the roles system, user, assistant, tool",
+        ),
+        (
+            {"chat": {"turns": [{"user": {"words": "a"}}]}},
+            "the content of a turn is a column or {text: TEXT}",
+        ),
+        ({"conversations": {"column": "a"}}, "`a` has type text; expected any or list<any>"),
+        (
+            {"max_length": {"columns": "n", "max_length": 1}},
+            "`n` has type integer; expected text or messages",
+        ),
+        ({"near_duplicates": {"columns": ["a", "b"]}}, "missing column `b`; the columns are "),
+        ({"unpair": {"chosen": "a", "rejected": "m"}}, "`a` and `m` have different types"),
+        ({"unpair": {"chosen": "a", "rejected": "a", "completion": "n"}}, "a column `n` already exists"),
         (
             {"pair": {"group_by": "a", "completion": "a", "score": "a"}},
-            "`a` is text; expected number or integer or boolean",
+            "`a` has type text; expected number or integer or boolean",
         ),
-        ({"decontaminate": {"columns": "a", "against": "other"}}, "in `other`: there is no column `a` here"),
+        ({"decontaminate": {"columns": "a", "against": "other"}}, "in `other`: missing column `a`; "),
         (
             {"decontaminate": {"columns": "a", "against_columns": "x", "against": "other.test"}},
             "the data is not split",
         ),
-        ({"decontaminate": {"columns": "a", "against": "othr"}}, "nothing is named `othr`"),
+        ({"decontaminate": {"columns": "a", "against": "othr"}}, "unknown name `othr`"),
     ],
 )
 def test_a_step_that_does_not_fit_its_columns_is_told_when_the_recipe_is_compiled(step: Any, message: str):

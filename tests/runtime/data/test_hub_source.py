@@ -1,4 +1,4 @@
-"""A dataset of the hub, through the library that people load it with, from a hub of this machine."""
+"""The source `hub`: loads a dataset with the `datasets` library from a local hub server."""
 
 import os
 import subprocess
@@ -49,10 +49,10 @@ def test_rows_of_the_hub_are_fetched_and_typed(tmp_path: Path):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("{name: org/none, columns: {question: text}}", "`org/none` cannot be loaded"),
+        ("{name: org/none, columns: {question: text}}", "cannot load the dataset `org/none`"),
         (
             "{name: org/name, columns: {question: number}}",
-            "the column `question` is declared as number, and holds VARCHAR",
+            "the column `question` is declared as number but contains VARCHAR",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Conversations are split before the assistant's last turn, and those that have none are reported."""
+"""The data op `last_turn`: splits conversations, and reports those that do not end with the assistant."""
 
 from pathlib import Path
 from typing import Any
@@ -45,9 +45,9 @@ def test_the_columns_may_have_other_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("turns", "message"),
     [
-        ([USER_TURN, ASSISTANT_TURN, USER_TURN], "ends on a turn of user"),
-        ([ASSISTANT_TURN], "has 1 turns"),
-        ([], "has 0 turns"),
+        ([USER_TURN, ASSISTANT_TURN, USER_TURN], "ends with a turn of user, not of the assistant"),
+        ([ASSISTANT_TURN], "has 1 turn; "),
+        ([], "has 0 turns; "),
     ],
 )
 def test_one_without_an_answer_is_told_and_can_be_left_out(
@@ -69,10 +69,10 @@ def test_one_without_an_answer_is_told_and_can_be_left_out(
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        ({"column": "label"}, "`label` is boolean; expected messages"),
-        ({"column": "talk"}, "there is no column `talk` here"),
-        ({"prompt": "label"}, "there is a column `label` already"),
-        ({"prompt": "x", "completion": "x"}, "`prompt` and `completion` are two columns"),
+        ({"column": "label"}, "`label` has type boolean; expected messages"),
+        ({"column": "talk"}, "missing column `talk`; the columns are "),
+        ({"prompt": "label"}, "a column `label` already exists"),
+        ({"prompt": "x", "completion": "x"}, "`prompt` and `completion` must be different columns"),
     ],
 )
 def test_columns_that_do_not_fit_are_told_by_the_compiler(step: dict[str, str], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Tasks of reasoning-gym and the scores of its graders. The package is not among the locked ones."""
+"""The source `reasoning_gym` and the scores of its graders. The package is not a locked dependency."""
 
 import json
 from importlib.util import find_spec
@@ -29,7 +29,7 @@ def test_columns_and_rows_are_known_when_the_recipe_is_compiled():
     short["it"]["steps"] = [{"split": {"test": 20}}]
     assert [d.code for d in compile_datasets(short).diagnostics] == ["PT0406"]
     (found,) = compile_datasets(source(task="codeio")).diagnostics
-    assert "`codeio` cannot be relied on" in found.message
+    assert "the task `codeio` is not supported" in found.message
 
 
 def test_tasks_are_made_from_the_seed_and_graded_by_the_package(tmp_path: Path):
@@ -50,5 +50,5 @@ def test_tasks_are_made_from_the_seed_and_graded_by_the_package(tmp_path: Path):
 @pytest.mark.parametrize("params", [{"task": "no_such_task"}, {"task": "chain_sum", "config": {"terms": 3}}])
 def test_a_task_that_cannot_be_made_ends_the_step(tmp_path: Path, params: dict[str, Any]):
     require_service("reasoning-gym", find_spec("reasoning_gym"), "pip install reasoning-gym", apart=True)
-    with pytest.raises(StepError, match=f"does not make `{params['task']}`"):
+    with pytest.raises(StepError, match=f"cannot generate `{params['task']}`"):
         BuiltDatasets(tmp_path, source(**params))

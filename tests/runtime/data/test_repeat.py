@@ -1,4 +1,4 @@
-"""Rows are there several times, in their order, in each part, and weigh so in a mixture."""
+"""The data op `repeat`: order of the copies, parts, weight in a mixture, row counts."""
 
 from collections import Counter
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_the_compiler_knows_how_many_there_are() -> None:
     steps = [{"repeat": {"times": 3}}, {"sample": 16}]
     found = compile_datasets({"it": {"from": {"rows": ROWS}, "steps": steps}})
     assert [one.code for one in found.diagnostics] == ["PT0406"]
-    assert "the data has 15" in found.diagnostics[0].message
+    assert "the data has only 15" in found.diagnostics[0].message
 
 
 @pytest.mark.parametrize("times", [1, 1001, "twice"])

@@ -1,7 +1,7 @@
-"""FSDP2 on a CPU: torch divides the weights over gloo as it does over NCCL.
+"""FSDP2 on a CPU: torch shards the weights over gloo as it does over NCCL.
 
-accelerate takes FSDP for GPUs alone. Told that these processes have GPUs, it does everything else as there:
-wraps, clips, gathers, writes divided checkpoints and reads them back. What that leaves out is CUDA itself.
+accelerate supports FSDP only on GPUs. Here accelerate is patched to assume GPUs, and then wraps, clips,
+gathers, and saves and loads sharded checkpoints as usual. Only CUDA itself is not covered.
 """
 
 import os
@@ -12,7 +12,7 @@ from tests.runtime.methods.stage_harness import compile_plan, recipe
 
 from posttrain.runtime.runners.process import ProcessRunner
 
-# Python reads this module, if it finds one, before anything else.
+# Python imports a module of this name at startup.
 _FAKE_GPU_SITECUSTOMIZE = """\
 from accelerate.state import DistributedType, PartialState
 
@@ -28,7 +28,7 @@ PartialState.__init__ = init
 
 
 def fsdp_on_cpu_runner(folder: Path) -> ProcessRunner:
-    """A runner whose workers take themselves to be on GPUs."""
+    """A harness whose workers assume that they run on GPUs."""
     (folder / "sitecustomize.py").write_text(_FAKE_GPU_SITECUSTOMIZE)
     runner = ProcessRunner()
     with pytest.MonkeyPatch.context() as patch:

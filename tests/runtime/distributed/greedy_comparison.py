@@ -1,8 +1,9 @@
-"""Runs a training stage in this process. Before each generation, vLLM and the model that is trained write
-after the first prompts greedily: `greedy_comparison.py WORK OUT`.
+"""Runs a training stage in this process: `greedy_comparison.py WORK OUT`.
 
-`greedy_comparison.py WORK OUT nf4` holds the weights below an adapter in 4 bits on this CPU, which posttrain
-itself does on GPUs alone; without bitsandbytes' own kernel for CPUs, which rounds.
+Before each generation, vLLM and the trained model complete the first prompts greedily.
+
+`greedy_comparison.py WORK OUT nf4` loads the base weights of an adapter in 4 bits on the CPU, which posttrain
+supports only on GPUs. The CPU kernel of bitsandbytes is disabled, because it rounds.
 """
 
 import json

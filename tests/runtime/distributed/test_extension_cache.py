@@ -1,4 +1,4 @@
-"""A killed builder's mark goes, and a living one's stays."""
+"""The lock file of a killed builder is removed, that of a running builder is not."""
 
 import subprocess
 import sys

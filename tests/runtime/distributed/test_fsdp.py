@@ -1,4 +1,4 @@
-"""FSDP2 in two processes on a CPU; `fsdp_on_cpu.py` says what of it is real."""
+"""FSDP2 in two processes on a CPU; see `fsdp_on_cpu.py` for what is patched."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -48,12 +48,12 @@ def compile_placed(case: str, strategy: str = "fsdp") -> tuple[Plan, Step]:
     return plan, replace(plan.step("it"), launch=Launch(processes=2, strategy=strategy))
 
 
-@pytest.mark.parametrize("case", list(CASES)[1:])  # sft is killed below, while it is evaluated
+@pytest.mark.parametrize("case", list(CASES)[1:])  # the test below kills sft during an evaluation
 def test_divided_weights_are_trained_saved_and_exact_when_killed(case: str, bench: StageHarness) -> None:
     plan, step = compile_placed(case)
     alone = run_again(bench, plan, plan.step("it"))
     together = run_again(bench, plan, step)
-    if "dropout" not in case and case != "grpo":  # what is drawn, each process draws for itself
+    if "dropout" not in case and case != "grpo":  # each process has its own random state
         expected = pytest.approx(metrics(alone, "loss"), rel=2e-3, abs=1e-4)
         assert metrics(together, "loss") == expected
     assert together.facts["parameters"] == alone.facts["parameters"]
@@ -64,7 +64,7 @@ def test_divided_weights_are_trained_saved_and_exact_when_killed(case: str, benc
     bench.kill_after_checkpoint(step, at=4)
     wait_until(lambda: is_step_finished(bench, step), "the end of all processes")
     held = {path.name for path in Path(bench.work(step) / "checkpoints" / "checkpoint-4").iterdir()}
-    assert {"pytorch_model_fsdp_0", "optimizer_0"} <= held  # each process has written its part
+    assert {"pytorch_model_fsdp_0", "optimizer_0"} <= held  # each process has saved its shards
     bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
     assert [event["step"] for event in bench.events(step) if event["kind"] == "resumed"] >= [4]

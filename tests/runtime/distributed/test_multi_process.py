@@ -1,4 +1,4 @@
-"""A stage in two processes of this machine: the same batch shared, one product, exact when killed."""
+"""A stage in two processes on one machine: one shared batch, one product, exact resume."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ def stage(method: str, more: str = "", keys: str = "") -> str:
 
 
 def compile_placed(text: str, strategy: str, processes: int = 2) -> tuple[Plan, Step]:
-    """The plan of a recipe whose stage `it` is laid on several processes."""
+    """Plan a recipe whose stage `it` runs in several processes."""
     plan = compile_plan(text)
     step = plan.step("it")
     launched = replace(step, launch=Launch(processes=processes, strategy=strategy))
@@ -44,13 +44,13 @@ def compile_placed(text: str, strategy: str, processes: int = 2) -> tuple[Plan, 
 
 
 def run_again(bench: StageHarness, plan: Plan, step: Step) -> Product:
-    """Run a step again: processes are no part of a key."""
+    """Run a step again. The key does not depend on the number of processes."""
     bench.reset_step(step)
     return bench.run_step(plan, step)
 
 
 def is_step_finished(bench: StageHarness, step: Step) -> bool:
-    """Whether no process of a step is left, and nobody holds its lock."""
+    """Whether all processes of a step have exited and its lock is free."""
     lock = try_lock(bench.home.step_lock(run_key(step, "test")))
     if lock is not None:
         lock.release()
@@ -66,13 +66,13 @@ def strategy(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.parametrize("method", ["sft", "dpo", "grpo"])
 def test_two_processes_train_as_one_does(method: str, strategy: str, bench: StageHarness) -> None:
-    """The same rows in each step: what differs is the order of sums, and nothing that is sampled."""
+    """Each step has the same rows: results differ only by the order of summation, not by sampling."""
     plan, step = compile_placed(stage(method, ", temperature: 0.5" if method == "grpo" else ""), strategy)
     alone = run_again(bench, plan, plan.step("it"))
     together = run_again(bench, plan, step)
     ours, theirs = metrics(together, "loss"), metrics(alone, "loss")
     assert len(ours) == len(theirs)
-    if method != "grpo":  # its completions are drawn by each process for itself
+    if method != "grpo":  # each process samples its own completions
         assert ours == pytest.approx(theirs, rel=2e-3, abs=1e-4)
     assert together.facts["parameters"] == alone.facts["parameters"]
     assert set(together.manifest["files"]) == set(alone.manifest["files"])
@@ -97,7 +97,7 @@ def test_a_killed_stage_ends_with_the_same_bytes(case: str, strategy: str, bench
 
 @pytest.mark.parametrize("divided", ["zero1", "zero3"])
 def test_a_stage_that_zero_divides_otherwise_is_exact_too(divided: str, bench: StageHarness) -> None:
-    """With a reference, which is loaded while DeepSpeed divides what is loaded, and which moves."""
+    """The reference model is loaded while DeepSpeed shards loaded models, and is updated during training."""
     require_service("deepspeed", find_spec("deepspeed"), "pip install deepspeed")
     more = ", ref_model_sync_steps: 1" if divided == "zero3" else ""
     plan, step = compile_placed(stage("dpo", more).replace("max_steps: 8", "max_steps: 4"), divided)
@@ -119,7 +119,7 @@ def test_divided_weights_whose_last_step_is_done_are_brought_together(bench: Sta
 
 
 def check_product_is_rewritten(bench: StageHarness, plan: Plan, step: Step) -> None:
-    """Take a stage's product away, as if it had been killed before it wrote it; the same comes again."""
+    """Delete a stage's product, as if the stage had been killed before saving. The next run recreates it."""
     bench.reset_step(step)
     bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
@@ -132,7 +132,7 @@ def check_product_is_rewritten(bench: StageHarness, plan: Plan, step: Step) -> N
 
 
 def rank_pids(bench: StageHarness, step: Step) -> list[int]:
-    """The processes of a step but the one that has started them, by their numbers in the group."""
+    """The child processes of a step by rank."""
     found: dict[int, int] = {}
     for pid in find_processes(bench.work(step)):
         try:
@@ -156,7 +156,7 @@ def test_a_process_that_is_killed_ends_the_step_and_the_others(which: int, bench
     wait_until(lambda: bench.runner.poll(handle) is not None, "the end of the step")
     lock.release()
     assert handle.status == 1
-    assert f"process {which} of 2 was ended by signal 9" in bench.failure(step)["message"]
+    assert f"process {which} of 2 was killed by signal 9" in bench.failure(step)["message"]
     wait_until(lambda: is_step_finished(bench, step), "the end of all processes")
 
 
@@ -184,22 +184,23 @@ def step_failure(bench: StageHarness, plan: Plan, step: Step) -> Mapping[str, An
 def test_a_batch_that_does_not_divide_is_told(bench: StageHarness) -> None:
     plan, step = compile_placed(stage("sft", ", micro_batch_size: 16"), "ddp", processes=3)
     assert (
-        "1 micro-batches of 16 do not divide over 3 processes" in step_failure(bench, plan, step)["message"]
+        "1 micro-batches of 16 cannot be divided among 3 processes"
+        in step_failure(bench, plan, step)["message"]
     )
 
 
 def test_groups_of_completions_are_not_split(bench: StageHarness) -> None:
     plan, step = compile_placed(stage("grpo").replace("num_prompts: 16", "num_prompts: 3"), "ddp")
-    assert "are no whole groups of 4" in step_failure(bench, plan, step)["message"]
+    assert "not a multiple of num_generations (4)" in step_failure(bench, plan, step)["message"]
 
 
 def test_an_unknown_strategy_fails_before_it_trains(bench: StageHarness) -> None:
     plan, step = compile_placed(stage("sft"), "magic")
-    assert "divides the stage by `magic`" in step_failure(bench, plan, step)["message"]
+    assert "unknown strategy `magic`" in step_failure(bench, plan, step)["message"]
 
 
 def test_what_became_of_the_plan_is_looked_at(bench: StageHarness) -> None:
-    """On a CPU, accelerate makes DDP of FSDP without a word."""
+    """On a CPU, accelerate silently replaces FSDP by DDP."""
     plan, step = compile_placed(stage("sft"), "fsdp")
     message = step_failure(bench, plan, step)["message"]
     assert "the stage does not run as planned" in message
@@ -219,10 +220,10 @@ _EVALUATED = (
 
 
 def check_evaluates_like_one_process(bench: StageHarness, strategy: str) -> tuple[Plan, Step, Product]:
-    """The evaluations of one process, its best weights and its early end."""
+    """The same evaluations, best weights and early stop as with one process."""
     wide = recipe(_EVALUATED, _CHECK).replace(
         "hidden_size: 32", "hidden_size: 384"
-    )  # ZeRO-3 divides no small weights
+    )  # by default ZeRO-3 does not shard small weights
     plan, step = compile_placed(wide, strategy)
     alone = run_again(bench, plan, plan.step("it"))
     together = run_again(bench, plan, step)
@@ -244,7 +245,7 @@ def check_evaluates_like_one_process(bench: StageHarness, strategy: str) -> tupl
 def check_evaluates_alike_when_killed(
     bench: StageHarness, plan: Plan, step: Step, undisturbed: Product
 ) -> None:
-    """Killed between the best evaluation and the end."""
+    """The stage is killed between the best evaluation and its end."""
     bench.reset_step(step)
     bench.prepare_step(plan, step)
     bench.kill_after_checkpoint(step, at=undisturbed.facts["best"]["step"])
@@ -283,5 +284,5 @@ def test_a_checkpoint_of_another_placement_is_refused(bench: StageHarness) -> No
     bench.prepare_step(plan, alone)
     assert bench.wait(alone) == 1
     failure = bench.failure(alone)
-    assert "was made by 2 processes (ddp), and the plan now has 1 (single)" in failure["message"]
+    assert "was saved by 2 processes (ddp), but the plan has 1 (single)" in failure["message"]
     assert "placement: {num_processes: 2, strategy: ddp}" in failure["advice"]

@@ -1,4 +1,4 @@
-"""Which process of several is said to be the cause: the others fail for want of it."""
+"""Which process is reported as the cause of a failure when several fail."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ def wait_for(there: Callable[[], bool]) -> None:
 def run_two_ranks(
     work: Path, run: Callable[[StepContext], None], monkeypatch: pytest.MonkeyPatch
 ) -> StepError:
-    """How a step of two processes fails, which do not even have to meet."""
+    """Run a failing step of two processes, which do not need a rendezvous."""
     monkeypatch.setattr(
         rank_launcher,
         "join_process_group",
@@ -62,7 +62,7 @@ def test_a_killed_process_is_the_cause_whoever_is_seen_first(
         time.sleep(0.3 if "last" in hurry else 0)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    assert "process 1 of 2 was ended by signal 9" in str(run_two_ranks(tmp_path, run, monkeypatch))
+    assert "process 1 of 2 was killed by signal 9" in str(run_two_ranks(tmp_path, run, monkeypatch))
 
 
 def test_a_process_that_waits_for_ever_for_a_failed_one_is_ended(
@@ -86,20 +86,20 @@ def test_the_first_to_say_something_is_the_cause(tmp_path: Path) -> None:
 def test_one_that_could_say_nothing_was_before_all_that_could(tmp_path: Path) -> None:
     rank_failures.record_failure(tmp_path, 0, _CONNECTION_LOST)
     failure = rank_failures.first_failure(tmp_path, {0: FAILED, 1: -signal.SIGKILL}, 2)
-    assert "process 1 of 2 was ended by signal 9" in str(failure)
+    assert "process 1 of 2 was killed by signal 9" in str(failure)
     assert "rank-1.log" in failure.advice
     assert failure.retriable
 
 
 def test_one_that_a_library_aborts_is_blamed_when_no_other_is(tmp_path: Path) -> None:
     aborted = {0: -signal.SIGABRT}
-    assert "process 0 of 2 was ended by signal 6" in str(rank_failures.first_failure(tmp_path, aborted, 2))
-    assert "process 1 of 2 was ended by signal 9" in str(
+    assert "process 0 of 2 was killed by signal 6" in str(rank_failures.first_failure(tmp_path, aborted, 2))
+    assert "process 1 of 2 was killed by signal 9" in str(
         rank_failures.first_failure(tmp_path, {**aborted, 1: -9}, 2)
     )
     rank_failures.record_failure(tmp_path, 1, StepError("the reward raised", "correct it"))
     failure = rank_failures.first_failure(tmp_path, {**aborted, 1: FAILED}, 2)
-    assert str(failure) == "the reward raised (process 1 of 2; process 0 was ended by signal 6)"
+    assert str(failure) == "the reward raised (process 1 of 2; process 0 was killed by signal 6)"
     assert failure.advice == "correct it"
 
 

@@ -36,8 +36,8 @@ def step(strategy: str, processes: int = 2, gpus: int = 0) -> Step:
     ("size", "times", "processes", "expected"),
     [
         (16, 1, 1, (16, 1)),
-        (16, 1, 2, (8, 1)),  # nothing was said of memory: each takes its share
-        (4, 4, 2, (4, 2)),  # micro-batches are what one process has in memory
+        (16, 1, 2, (8, 1)),  # without micro_batch_size, each process gets an equal share
+        (4, 4, 2, (4, 2)),  # micro_batch_size counts the rows in one process
         (4, 8, 8, (4, 1)),
     ],
 )
@@ -51,16 +51,16 @@ def test_the_batch_is_the_same_over_all_processes(
 
 @pytest.mark.parametrize(("size", "times", "processes"), [(16, 1, 3), (4, 3, 2)])
 def test_a_batch_that_cannot_be_shared_is_refused(size: int, times: int, processes: int) -> None:
-    with pytest.raises(StepError, match="do not divide over"):
+    with pytest.raises(StepError, match="cannot be divided among"):
         split_batch(batch(size, times), processes)
 
 
 def test_completions_written_at_once_are_shared_by_whole_groups() -> None:
-    """64 completions of 16 prompts for two steps: 64 for each of two processes."""
+    """64 completions of 16 prompts for each of two steps: 64 for each of two processes."""
     found = split_batch(batch(16, 4, steps_per_generation=8, num_generations=4), 2)
     assert found["steps_per_generation"] == 4
     assert found["steps_per_generation"] * found["per_device_train_batch_size"] * 2 == 128
-    with pytest.raises(StepError, match="no whole groups of 4"):
+    with pytest.raises(StepError, match=r"not a multiple of num_generations \(4\)"):
         split_batch(batch(12, 1, steps_per_generation=1, num_generations=4), 2)
 
 
@@ -99,7 +99,7 @@ def test_engines_that_are_not_there_are_told(monkeypatch: pytest.MonkeyPatch) ->
     vllm = Launch(engine="vllm", rollouts={"mode": "server", "gpus": 1})
     monkeypatch.setattr(vllm_rollouts, "find_spec", lambda _: None)
     assert vllm_engine_arguments(replace(vllm, engine="transformers")) == {}
-    with pytest.raises(StepError, match="it is not installed"):
+    with pytest.raises(StepError, match="vLLM, which is not installed"):
         vllm_engine_arguments(vllm)
     monkeypatch.setattr(vllm_rollouts, "find_spec", lambda _: "there")
     assert vllm_engine_arguments(vllm) == {"use_vllm": True, "vllm_mode": "server"}

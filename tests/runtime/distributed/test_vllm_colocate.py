@@ -1,6 +1,6 @@
-"""GRPO and RLOO whose completions vLLM writes in the trainer's own process, with vLLM itself on a CPU.
+"""GRPO and RLOO with vLLM in the trainer's process, with a real vLLM on a CPU.
 
-What is shown here holds for that build in float32. On GPUs none of it has run.
+The results hold for the CPU build in float32. These tests have not run on GPUs.
 """
 
 import json
@@ -34,7 +34,7 @@ _PARAMS = (
 )
 _LORA = "lora: {train: sft, model: base, data: sums.train, adapter: {r: 4}, params: {max_steps: 4}}"
 _VLLM = "placement: {rollouts: {engine: vllm}}"
-# A chance of a token that vLLM and the trainer compute, in float32, from the same weights.
+# The tolerance between token probabilities of vLLM and the trainer, in float32 with the same weights.
 _TOLERANCE = 1e-5
 _BFLOAT16_TOLERANCE = 5e-3
 
@@ -54,12 +54,12 @@ def stage(method: str = "grpo", more: str = "", keys: str = _VLLM, model: str = 
         f"it: {{train: {method}, model: {model}, data: sums.train, reward: solution, {keys},"
         f" params: {{{_PARAMS}{more}}}}}"
     )
-    # vLLM computes attention with heads of 32 or more.
+    # vLLM supports attention heads of dimension 32 or more.
     return recipe(_LORA, it).replace("hidden_size: 32", "hidden_size: 64")
 
 
 def environment_stage() -> str:
-    """Episodes of two turns. The longest text is not known beforehand."""
+    """Episodes of two turns. The maximum length is not known in advance."""
     params = _PARAMS.replace("max_completion_length: 8", "max_completion_length: 12")
     text = episode_recipe.episode_recipe(episode_recipe.GUESS, params, tokens=2).replace(
         "hidden_size: 32", "hidden_size: 64"
@@ -95,7 +95,7 @@ def compile_case(case: str) -> tuple[Plan, Step]:
     return plan, step
 
 
-# Those that posttrain runs on a CPU. Weights in 4 bits it has on GPUs alone.
+# The adapter types that posttrain supports on a CPU. 4-bit weights need a GPU.
 FOUR_BITS = [case for case in CASES if "four bits" in case]
 RUN = [case for case in CASES if case not in FOUR_BITS]
 
@@ -118,7 +118,7 @@ def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: StageHarness)
 
 
 def test_vllm_has_the_weights_of_every_step(bench: StageHarness) -> None:
-    """As likely as it found a token that it drew, so does the trainer, before it learns from it."""
+    """vLLM and the trainer agree on the probability of each sampled token before the optimizer step."""
     product = bench.run_step(*compile_case("grpo"))
     apart = metrics(product, "sampling/sampling_logp_difference/max")
     assert len(apart) == 6
@@ -156,9 +156,9 @@ def test_vllm_writes_greedily_what_the_model_does_that_is_trained(
 def test_so_it_does_for_a_model_in_four_bits(
     case: str, bench: StageHarness, vllm_path: str, tmp_path: Path
 ) -> None:
-    """vLLM holds whole weights. TRL keeps the adapter in bfloat16, which shows once it is not zero."""
+    """vLLM holds unquantized weights. TRL's bfloat16 adapter causes a difference once it is not zero."""
     require_service(
-        "bitsandbytes", find_spec("bitsandbytes"), "put it beside vLLM's build for CPUs", apart=True
+        "bitsandbytes", find_spec("bitsandbytes"), "install it together with vLLM's CPU build", apart=True
     )
     record = greedy_generations(case, bench, vllm_path, tmp_path / "record.json", "nf4")
     assert record["apart"][0] < _TOLERANCE
@@ -173,7 +173,7 @@ def test_so_it_does_for_a_model_in_four_bits(
 def greedy_generations(
     case: str, bench: StageHarness, vllm_path: str, out: Path, *how: str
 ) -> dict[str, Any]:
-    """What vLLM and the model that is trained have written, before each generation of a stage."""
+    """Return the completions of vLLM and of the trained model before each generation of a stage."""
     plan, step = compile_case(case)
     bench.reset_step(step)
     bench.prepare_step(plan, step)

@@ -1,4 +1,4 @@
-"""How vLLM is set up for a trainer and what it draws by, without vLLM; test_vllm_colocate.py runs vLLM."""
+"""The arguments and random state of vLLM, without vLLM itself; test_vllm_colocate.py runs vLLM."""
 
 import random
 from dataclasses import replace
@@ -29,7 +29,7 @@ SERVER = Launch(engine="vllm", rollouts={"mode": "server", "gpus": 1})
 
 
 class FakeEngine:
-    """Draws from the state of the process, as vLLM does in it."""
+    """Samples from the random state of the process, as vLLM does."""
 
     def __init__(self, mode: str = "colocate", parallel: int = 1, **generation_kwargs: Any) -> None:
         self.mode, self.tensor_parallel_size, self.generation_kwargs = mode, parallel, generation_kwargs
@@ -103,12 +103,12 @@ def test_texts_end_where_the_trainer_says_unless_the_recipe_says_otherwise() -> 
 
 
 def test_one_seed_for_all_completions_is_refused() -> None:
-    with pytest.raises(StepError, match="all completions of a prompt would be drawn by it"):
+    with pytest.raises(StepError, match="would make all completions of a prompt identical"):
         fake_trainer(FakeEngine(seed=5))
 
 
 def test_shares_of_one_engine_are_made_even_and_cut_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In an environment processes have different numbers of episodes left."""
+    """In an environment, the processes can have different numbers of unfinished episodes."""
     seen: list[int] = []
     engine: Any = FakeEngine(mode="server")
     write = engine.generate
@@ -150,7 +150,7 @@ def test_vllm_has_room_for_the_longest_text_and_no_more() -> None:
 @pytest.mark.parametrize(("launch", "prompt"), [(COLOCATE, 1024), (SERVER, 824)])
 def test_a_prompt_that_vllm_would_refuse_is_told_at_once(launch: Launch, prompt: int) -> None:
     assert max_model_length(launch, prompt - 1, 200, 1024, grows=False) == 1024
-    with pytest.raises(StepError, match=f"the longest has {prompt} tokens"):
+    with pytest.raises(StepError, match=rf"the longest prompt \({prompt} tokens"):
         max_model_length(launch, prompt, 200, 1024, grows=False)
 
 
@@ -166,7 +166,7 @@ def test_trl_has_what_a_method_is_told() -> None:
 
 @pytest.mark.parametrize("kind", ["GRPOConfig", "RLOOConfig"])
 def test_what_is_left_to_a_recipe_of_vllm_is_how_it_computes(kind: str) -> None:
-    """Not whether it writes, nor where."""
+    """The recipe must not change which engine generates, nor where."""
     left = {name for name in config_arguments(kind) if "vllm" in name} - reserved_args(kind)
     assert {name for name in left if "importance_sampling" not in name} == {
         "vllm_max_model_length",

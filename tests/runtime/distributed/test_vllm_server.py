@@ -1,6 +1,6 @@
-"""The vLLM server of a stage, its life with a stand-in.
+"""The life cycle of a stage's vLLM server, with a fake server.
 
-test_vllm_server_live.py has it with vLLM itself, where that is there.
+test_vllm_server_live.py uses vLLM itself, if it is installed.
 """
 
 import json
@@ -36,7 +36,7 @@ LAUNCH = Launch(
     },
 )
 ROOM = 512
-# Answers as vLLM does when it is up, and has a process of its own, as vLLM has.
+# Responds like vLLM when it is up, and has a child process like vLLM.
 HEALTHY_SERVER = """\
 import http.server, subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -83,7 +83,7 @@ def context_in(tmp_path: Path) -> StepContext:
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Has a program of ours stand where vLLM would."""
+    """Replace vLLM by a fake server."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
 
@@ -118,7 +118,9 @@ def child_pid(work: Path) -> int:
 def test_the_server_has_the_last_gpus() -> None:
     assert vllm_server.split_gpus(LAUNCH, None) == ("0,1", "2,3,4,5")
     assert vllm_server.split_gpus(LAUNCH, "7,6,5,4,3,2") == ("7,6", "5,4,3,2")
-    with pytest.raises(StepError, match="sees 2 GPUs, and its plan divides 6"):
+    with pytest.raises(
+        StepError, match="needs 6 GPUs for training and the vLLM server, but the stage sees 2"
+    ):
         vllm_server.split_gpus(LAUNCH, "0,1")
 
 
@@ -153,7 +155,7 @@ def test_a_server_that_does_not_start_is_told_with_its_last_words(
 ) -> None:
     stand_in(FAILING_SERVER)
     with (
-        pytest.raises(StepError, match="the vLLM server ended with status 3") as raised,
+        pytest.raises(StepError, match="the vLLM server exited with status 3") as raised,
         vllm_server.run_vllm_server(context, ROOM, 0),
     ):
         pass
@@ -165,7 +167,7 @@ def request_until_lost(how: str = "") -> None:
     server = next(int(pid) for pid in mine if "stand_in" in Path(f"/proc/{pid}/cmdline").read_text())
     os.kill(server, signal.SIGKILL)
     os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
-    if how:  # as a trainer fails that asks it for completions
+    if how:  # as a trainer fails when it requests completions
         raise ConnectionError(how)
 
 
@@ -174,7 +176,7 @@ def test_a_server_that_dies_is_what_the_stage_fails_by(
 ) -> None:
     stand_in(HEALTHY_SERVER)
     with (
-        pytest.raises(StepError, match="the vLLM server ended by signal 9"),
+        pytest.raises(StepError, match="the vLLM server was killed by signal 9"),
         vllm_server.run_vllm_server(context, ROOM, 0),
     ):
         request_until_lost("refused")
@@ -198,7 +200,7 @@ with vllm_server.run_vllm_server(here.context_in(work), here.ROOM, 0):
 
 
 def test_a_server_that_dies_while_the_trainer_waits_for_it_ends_the_stage(tmp_path: Path) -> None:
-    """A weight transfer to a server that is gone never comes back."""
+    """A weight transfer to a dead server never returns."""
     (tmp_path / "stand_in.py").write_text(HEALTHY_SERVER)
     root = str(Path(__file__).parents[3])
     found = os.pathsep.join([str(tmp_path), root, *sys.path])
@@ -207,7 +209,7 @@ def test_a_server_that_dies_while_the_trainer_waits_for_it_ends_the_stage(tmp_pa
     done = subprocess.run(line, env=given, timeout=120, check=False)
     assert done.returncode == 1
     failure = json.loads((tmp_path / "failure.json").read_text())
-    assert failure["message"] == "the vLLM server ended by signal 9"
+    assert failure["message"] == "the vLLM server was killed by signal 9"
     assert failure["retriable"] is True
     assert is_running(child_pid(tmp_path))
 
@@ -215,10 +217,10 @@ def test_a_server_that_dies_while_the_trainer_waits_for_it_ends_the_stage(tmp_pa
 def test_a_server_that_ends_by_itself_says_that_its_engine_did(
     context: StepContext, stand_in: Callable[[str], None]
 ) -> None:
-    """As vLLM ends, with status 0, some seconds after a process of its engine is gone."""
+    """vLLM exits with status 0 a few seconds after a process of its engine dies."""
     stand_in("pass")
     with (
-        pytest.raises(StepError, match="the vLLM server ended because its engine did") as raised,
+        pytest.raises(StepError, match="the vLLM server exited because its engine died") as raised,
         vllm_server.run_vllm_server(context, ROOM, 0),
     ):
         pass

@@ -1,4 +1,4 @@
-"""The vLLM server of a stage with vLLM itself, on a CPU: all but the transfer of weights, which is NCCL's."""
+"""The vLLM server of a stage with a real vLLM on a CPU, except for the weight transfer, which needs NCCL."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def context_in(work: Path, model: Path) -> StepContext:
 
 
 def server_processes(work: Path) -> list[str]:
-    """The command lines of what a server has started, by the folder in which it leaves its log."""
+    """The command lines of a server's processes, found by the folder of its log."""
     found: list[str] = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
@@ -49,7 +49,7 @@ def test_vllm_serves_by_our_command_what_trl_asks_of_it(
     tiny_model: Path, tmp_path: Path, vllm_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", vllm_path)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")  # of which there is none
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")  # which do not exist here
     monkeypatch.setenv("VLLM_HOST_IP", "")
     context = context_in(tmp_path, tiny_model)
     with vllm_server.run_vllm_server(context, ROOM, 0) as arguments:
@@ -71,7 +71,7 @@ def test_vllm_serves_by_our_command_what_trl_asks_of_it(
         client.reset_prefix_cache()
         client._start_weight_update()
         client._finish_weight_update()
-        # What cannot be on a CPU. Everything above, a trainer asks on GPUs as well.
+        # Not possible on a CPU. A trainer sends all the requests above on GPUs as well.
         with pytest.raises(NotImplementedError, match="needs a CUDA device"):
             client.init_communicator("cpu")
         assert any("EngineCore" in line for line in server_processes(tmp_path))
@@ -114,6 +114,6 @@ def test_a_server_that_loses_its_engine_ends_the_stage(
     done = subprocess.run(line, env=given, timeout=600, check=False)
     assert done.returncode == 1
     failure = json.loads((tmp_path / "failure.json").read_text())
-    assert failure["message"] == "the vLLM server ended because its engine did"
+    assert failure["message"] == "the vLLM server exited because its engine died"
     assert failure["retriable"] is True
     wait_until(lambda: server_processes(tmp_path) == [], "the end of the server's processes")

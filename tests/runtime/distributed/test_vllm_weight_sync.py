@@ -1,4 +1,4 @@
-"""What vLLM is handed of weights that bitsandbytes holds in 4 bits: it holds them on a CPU too."""
+"""The weights that vLLM receives for a 4-bit base model; bitsandbytes supports 4 bits on a CPU too."""
 
 import inspect
 from importlib.util import find_spec
@@ -27,7 +27,7 @@ def nf4_arguments(dtype: torch.dtype) -> dict[str, Any]:
 
 
 def load_qlora(folder: Path, dtype: torch.dtype, targets: list[str]) -> Any:
-    """A model from a folder as QLoRA loads it, with an adapter that is not nothing."""
+    """Load a model as QLoRA does, with a nonzero adapter."""
     torch.manual_seed(0)
     sizes: Any = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "vocab_size": 12}
     stored: Any = Qwen2ForCausalLM(Qwen2Config(num_attention_heads=2, num_key_value_heads=2, **sizes))
@@ -41,7 +41,9 @@ def load_qlora(folder: Path, dtype: torch.dtype, targets: list[str]) -> Any:
         if "lora_B" in name:
             torch.nn.init.normal_(weight, std=0.1)
     for module in model.modules():
-        if hasattr(module, "support_avx512bf16_for_cpu"):  # a kernel that packs them otherwise, and rounds
+        if hasattr(
+            module, "support_avx512bf16_for_cpu"
+        ):  # a CPU kernel that packs the weights differently, and rounds
             module.support_avx512bf16_for_cpu = False
     return model.eval()
 
@@ -70,7 +72,7 @@ def test_it_is_the_model_that_is_trained_and_that_stays_as_it_is(
 
 
 def test_what_the_trainer_does_not_lend_vllm_is_not_handed_on(tmp_path: Path) -> None:
-    """The adapter's own weights, and the scales of those in 4 bits."""
+    """The weights of the adapter, and the quantization states of 4-bit weights."""
     require_service("bitsandbytes", find_spec("bitsandbytes"), HOW)
     model = load_qlora(tmp_path, torch.float32, ["q_proj"])
     names = {name for name, _ in Qwen2ForCausalLM.from_pretrained(tmp_path).named_parameters()}
@@ -80,7 +82,7 @@ def test_what_the_trainer_does_not_lend_vllm_is_not_handed_on(tmp_path: Path) ->
 def test_weights_merged_before_they_are_quantized_name_a_folder_that_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """vLLM starts from the folder that the trainer's model names."""
+    """vLLM loads the folder in the model's name_or_path."""
     require_service("bitsandbytes", find_spec("bitsandbytes"), HOW)
     load_qlora(tmp_path / "base", torch.float32, ["q_proj"]).save_pretrained(tmp_path / "adapter")
     whole = Qwen2ForCausalLM.from_pretrained(tmp_path / "base")
@@ -93,7 +95,7 @@ def test_weights_merged_before_they_are_quantized_name_a_folder_that_stays(
 
 
 def test_trl_asks_of_bitsandbytes_only_how_vllm_is_to_quantize(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that hiding it leaves all else as it is."""
+    """TRL's module calls it in only one place, so patching it has no other effect."""
     name = "is_bitsandbytes_available"
     whole, started = (
         inspect.getsource(part)

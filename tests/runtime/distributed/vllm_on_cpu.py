@@ -1,12 +1,12 @@
-"""vLLM's build for CPUs, as a trainer needs it; no part of posttrain.
+"""A plugin that makes vLLM's CPU build usable for a trainer; not part of posttrain.
 
-When it has loaded a model, that build packs the weights of linear layers into a form of its own and throws
-them away, so that nobody can put others in their place. vLLM itself computes without that where a machine
-has no oneDNN: here it is told that there is none. And it is told that this machine computes in float32
-alone, in which it and a trainer can be held to each other.
+After loading a model, the CPU build packs the weights of linear layers into an internal format and discards
+the originals, so that they cannot be replaced. vLLM skips that on a machine without oneDNN, so the plugin
+reports that oneDNN is missing. It also reports that the machine supports only float32, so that results can be
+compared with those of the trainer.
 
-Both are said by a plugin, which vLLM loads into each of its processes. Beside it lies the version under
-which vLLM looks for itself, which that build leaves out.
+vLLM loads the plugin into each of its processes. The package metadata that vLLM reads its own version from is
+also added, because the CPU build lacks it.
 """
 
 import os
@@ -34,7 +34,7 @@ def use():
 
 
 def write_plugin(folder: Path) -> str:
-    """Put the plugin into a folder; gives the PYTHONPATH by which it is found. Skips where vLLM is not."""
+    """Write the plugin to a folder and return its PYTHONPATH. Skips the test without vLLM."""
     version = require_service("vLLM's build for CPUs", _version(), HOW, apart=True)
     folder.mkdir(parents=True)
     (folder / "vllm_on_cpu_plugin.py").write_text(PLUGIN)

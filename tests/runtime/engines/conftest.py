@@ -1,4 +1,4 @@
-"""A model from nothing, as engines and servers load it."""
+"""A tiny model in the format that engines and servers load."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}="
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model from nothing, with a tokenizer and a template, as a folder."""
+    """The folder of a tiny model with random weights, a tokenizer and a chat template."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast

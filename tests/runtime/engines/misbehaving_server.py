@@ -1,4 +1,4 @@
-"""A real HTTP server of this machine that can behave as badly as servers do."""
+"""A local HTTP server with configurable failures."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ Exchange = BaseHTTPRequestHandler
 
 @dataclass
 class FakeServer:
-    """A server; `behave` gets the exchange, the request's body and its number, and does what it likes."""
+    """A server. `behave` gets the handler, the request's body and its number, and sends any response."""
 
     behave: Callable[["FakeServer", Exchange, dict[str, Any], int], None]
     url: str = ""
@@ -23,7 +23,7 @@ class FakeServer:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def texts(self) -> list[str]:
-        """What was asked, in the order of arrival."""
+        """The prompts of all requests, in order of arrival."""
         return [prompt_of(body) for body in self.requests]
 
 
@@ -45,7 +45,7 @@ def chat_response(text: str, finish: str = "stop") -> bytes:
 
 
 def echo(_wild: FakeServer, exchange: Exchange, body: dict[str, Any], _number: int) -> None:
-    """Answer with the prompt, in capitals."""
+    """Reply with the prompt in upper case."""
     send_response(exchange, 200, chat_response(prompt_of(body).upper()))
 
 

@@ -1,4 +1,4 @@
-"""Conversations of two models: twenty questions through a server, killed on the way."""
+"""Conversations between two models: twenty questions through a server, including a killed run."""
 
 import json
 import os
@@ -106,5 +106,5 @@ def test_twenty_questions_are_played_to_their_end(tmp_path: Path, wild: FakeServ
         {"role": "assistant", "content": "Is it a dog?"},
         {"role": "user", "content": "DONE"},
     ]
-    # 4 + 4 turns, then 3 + 3, then 2; and again those that were under way when it was killed.
+    # 4 + 4 turns, then 3 + 3, then 2, and the repeated requests that were in flight at the kill.
     assert 16 <= len(wild.requests) <= 16 + 4

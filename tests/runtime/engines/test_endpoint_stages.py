@@ -1,4 +1,4 @@
-"""Endpoints as what eval and generate ask, from the recipe to the product; killed on the way."""
+"""Eval and generate stages with endpoints, from the recipe to the product, including a killed run."""
 
 import json
 import os
@@ -75,7 +75,7 @@ def test_an_endpoint_is_measured_and_writes(tmp_path: Path, wild: FakeServer):
     rows = parquet.read_table(product_path(home, "more") / "all.parquet").to_pylist()
     assert [row["completion"] for row in rows] == [f"WORD {n}" for n in range(COUNT - 1)]
     assert len(wild.requests) == 2 * COUNT
-    # What was written is kept for good; what was measured is measured anew by another run.
+    # A generate step is cached. An eval of an endpoint is not: another run repeats it.
     run(path, home)
     assert len(wild.requests) == 3 * COUNT
     leaked = [file for file in home.rglob("*") if file.is_file() and b"s3cret-value" in file.read_bytes()]
@@ -103,7 +103,7 @@ def test_a_killed_step_asks_for_no_row_twice(tmp_path: Path, wild: FakeServer, s
     killed = len(wild.requests)
     assert 15 <= killed < COUNT
     run(path, home)
-    # Each row is asked for once, but for those that were under way: three at most, as the endpoint says.
+    # Each row is requested once, except for requests in flight: at most three, the endpoint's concurrency.
     assert COUNT <= len(wild.requests) <= COUNT + 3
 
 
@@ -119,7 +119,7 @@ def test_rows_that_never_came_fail_the_step_and_are_asked_for_alone(tmp_path: Pa
     path, home = recipe(tmp_path / "r", wild, GENERATE), tmp_path / "home"
     found = run_command("run", path, "--home", home)
     assert found.returncode == 1
-    assert "4 of 40 completions never came" in found.stdout + found.stderr
+    assert "4 of 40 completions failed" in found.stdout + found.stderr
     asked = len(wild.requests)
     path.write_text(
         path.read_text().replace("keep: {min_score: 0.5}", "keep: {min_score: 0.5}, max_failed_ratio: 0.1")
@@ -148,8 +148,8 @@ def test_several_endpoints_are_compared_item_by_item(tmp_path: Path, wild: FakeS
     metrics = json.loads((product_path(home, "check") / "metrics.json").read_text())
     assert metrics["writer.loud"]["items"] == COUNT
     assert (metrics["other.loud"]["items"], metrics["other.loud"]["unscored"]) == (COUNT - 4, 4)
-    told = json.loads((product_path(home, "check") / "comparisons.json").read_text())
-    (compared,) = [one for one in told if one["metric"] == "loud"]
+    result = json.loads((product_path(home, "check") / "comparisons.json").read_text())
+    (compared,) = [one for one in result if one["metric"] == "loud"]
     assert (compared["model"], compared["baseline"], compared["value"]) == ("other", "writer", 0.0)
     assert compared["items"] == COUNT - 4
     verdict = json.loads((product_path(home, "ship") / "verdict.json").read_text())

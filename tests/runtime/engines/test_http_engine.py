@@ -1,4 +1,4 @@
-"""The engine for endpoints, against a server that is busy, broken, slow, or gone."""
+"""The engine for endpoints, with a server that is busy, broken, slow, or down."""
 
 import threading
 import time
@@ -195,7 +195,7 @@ def test_a_busy_server_is_asked_less_at_a_time():
 def test_a_key_that_opens_nothing_ends_the_step_and_is_not_shown(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("THE_KEY", "s3cret")
     with run_server(FakeServer(lambda w, e, b, n: send_response(e, 401, b"wrong key: s3cret"))) as wild:
-        with pytest.raises(StepError, match=r"openai answers 401: wrong key: \*\*\*") as raised:
+        with pytest.raises(StepError, match=r"openai returned status 401: wrong key: \*\*\*") as raised:
             asked(endpoint(wild, api_key="THE_KEY"), WORDS)
         assert len(wild.requests) < len(WORDS)
     assert not raised.value.retriable
@@ -266,7 +266,7 @@ def test_a_line_that_was_cut_short_is_asked_for_again(tmp_path: Path):
         path.write_bytes(whole[:-9])
         assert texts(asked(endpoint(wild), WORDS, path)) == [word.upper() for word in WORDS]
         assert len(wild.requests) == 13
-        # A reply counts for its own prompt alone, and for as many like it as were asked.
+        # A reply belongs to its own prompt, or to one of its duplicates.
         found = asked(endpoint(wild), ["another", WORDS[3], WORDS[3]], path)
     assert texts(found) == ["ANOTHER", "WORD 3", "WORD 3"]
     assert wild.texts()[13:] in (["another", WORDS[3]], [WORDS[3], "another"])
@@ -289,7 +289,7 @@ def test_a_plain_prompt_goes_to_the_interface_for_text():
         )
         assert HttpGenerator(endpoint(wild)).generate(order) == [[Completion(" 4", None, "length")]]
         for provider in ("anthropic", "gemini"):
-            with pytest.raises(StepError, match="takes conversations"):
+            with pytest.raises(StepError, match="accepts only conversations"):
                 HttpGenerator(endpoint(wild, provider=provider)).generate(
                     GenerationRequest(
                         prompts=["2+2="],

@@ -1,4 +1,4 @@
-"""Every key of `sampling` does what its name says, in each engine that has it."""
+"""The effect of every key of `sampling`, in each engine that supports it."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Generation in this process: batches, stops, seeds, and what is kept on the way."""
+"""Generation in this process: batches, stop strings, seeds, and resuming from the log."""
 
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ def test_interrupted_at_any_batch_it_ends_with_the_same_completions(
         with pytest.raises(Interrupted):
             written(writer, DRAWN, path, stop)
         assert asked == after
-        # The last line is torn, as when the power goes: its batch is drawn again, the same.
+        # The last line is incomplete, as after a power failure. Its batch is sampled again, identically.
         path.write_bytes(path.read_bytes()[:-20])
         stop.requested = False
         writer._generate_tokens = lambda *given, of=generated: of(*given)

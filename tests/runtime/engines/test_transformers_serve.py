@@ -1,4 +1,4 @@
-"""The engine for endpoints against a real server of models: `transformers serve`."""
+"""The engine for endpoints, with a real model server: `transformers serve`."""
 
 import os
 import socket

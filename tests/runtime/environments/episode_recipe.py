@@ -1,4 +1,4 @@
-"""A recipe in which a model from nothing learns to find a number in two guesses."""
+"""A recipe in which a randomly initialized model learns to guess a number in two turns."""
 
 RECIPE = """\
 recipe: 1
@@ -48,7 +48,7 @@ def episode_recipe(
     chat: bool = False,
     method: str = "grpo",
 ) -> str:
-    """The stage that trains is called `grpo`, whatever its method."""
+    """The recipe. The training stage is named `grpo` for every method."""
     text = RECIPE.replace("ENVIRONMENT", environment).replace("TOKENS", str(tokens))
     text = text.replace("METHOD", method)
     text = text.replace("CHAT", "\n    chat_template: chat.jinja" if chat else "")

@@ -1,11 +1,11 @@
-"""Environments of a user's, for tests: one that does as it should, and ways in which one may fail."""
+"""User-defined environments for tests: a correct one, and several that fail."""
 
 import os
 import time
 
 
 class Echo:
-    """Says back what it hears, so many times; the score is the share of turns that said the word."""
+    """Echoes each turn, for a number of turns. The score is the share of turns that contain the word."""
 
     def __init__(self, word="yes", times=3):
         self.word, self.times, self.heard = word, times, []
@@ -23,7 +23,7 @@ class Echo:
 
 
 class Moody(Echo):
-    """Does what it is told to."""
+    """Fails in the way that the action requests."""
 
     def step(self, action):
         if action == "raise":
@@ -41,7 +41,7 @@ class Moody(Echo):
 
 
 class Tools(Echo):
-    """Counts by a tool, and ends with a turn that calls none."""
+    """Counts calls of a tool, and ends with a turn without a call."""
 
     def step(self, action):
         if isinstance(action, str):

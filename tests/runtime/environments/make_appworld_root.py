@@ -1,4 +1,4 @@
-"""Makes a root for AppWorld with one small task of our own: `PYTHON make_appworld_root.py ROOT`.
+"""Creates an AppWorld root with one small task: `PYTHON make_appworld_root.py ROOT`.
 
 AppWorld's own tasks are data that it downloads. Its apps need none: here their databases are empty but
 for one person, who asks for a note. Runs in AppWorld's interpreter, and needs nothing of ours.
@@ -85,7 +85,7 @@ def databases(folder: Path) -> None:
 
 
 def documentation(folder: Path) -> None:
-    """What the apps say of themselves, which AppWorld reads from its data."""
+    """The API documentation of the apps, which AppWorld reads from its data."""
     from appworld.apps import get_all_apps
     from appworld.collections.api_docs import ApiDocCollection
 

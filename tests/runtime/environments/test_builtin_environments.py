@@ -1,4 +1,4 @@
-"""The places that come along: guessing a number, and a question with a calculator at hand."""
+"""The built-in environments: guessing a number, and a question with a calculator."""
 
 from fractions import Fraction
 
@@ -24,7 +24,7 @@ def test_guesses_are_answered_by_where_the_number_lies() -> None:
 
 
 def test_a_target_out_of_reach_is_no_game() -> None:
-    with pytest.raises(ValueError, match=r"the target 12 does not lie in 1 .. 9"):
+    with pytest.raises(ValueError, match=r"the target 12 is outside 1 .. 9"):
         GuessEpisode(Guess()).reset({"target": 12}, seed=0)
 
 
@@ -50,7 +50,7 @@ def test_the_reward_op_tells_how_the_episodes_went() -> None:
         assert found.values == values
         assert found.reasons == [None, "it fell over"]
     nothing = reward.run(reward.Environment(), {}, Batch(count=1))
-    assert (nothing.values, nothing.reasons) == ([None], ["no episode was played"])
+    assert (nothing.values, nothing.reasons) == ([None], ["there is no episode"])
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_arithmetic_is_exact(text: str, value: Fraction) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("2 ** 9", "`\\*` was not expected"),
-        ("(1 + 2", "not closed"),
-        ("1 2", "`2` was not expected"),
-        ("", "ends too early"),
-        ("__import__('os')", "cannot be read"),
-        ("9" * 201, "at most 200"),
+        ("2 ** 9", "unexpected `\\*`"),
+        ("(1 + 2", "unclosed"),
+        ("1 2", "unexpected `2`"),
+        ("", "unexpected end"),
+        ("__import__('os')", "invalid character `_`"),
+        ("9" * 201, "longer than 200"),
         ("*".join(["999999999"] * 19), "too large"),
-        ("(" * 199, "ends too early"),
+        ("(" * 199, "unexpected end"),
     ],
 )
 def test_what_is_no_arithmetic_is_told(text: str, why: str) -> None:

@@ -1,4 +1,4 @@
-"""A recipe that acts, by the commands that users type: validated, planned, run, and cached."""
+"""The CLI commands for a recipe with an environment: validate, plan, run, and a cached run."""
 
 import json
 from pathlib import Path
@@ -17,13 +17,13 @@ def test_a_recipe_with_a_world_of_its_own(tmp_path: Path) -> None:
     file.write_text(episode_recipe(OWN, _FEW, tokens=2))
     missing = run_command("validate", file)
     assert missing.returncode == 1
-    assert "there is no file `game.py` beside the recipe" in missing.stdout + missing.stderr
+    assert "there is no file `game.py` in the recipe's folder" in missing.stdout + missing.stderr
     (tmp_path / "game.py").write_text(GAME)
     run = run_command("run", file, "--home", home)
     assert run.returncode == 0, run.stdout + run.stderr
-    told = json.loads((product_path(home, "after") / "metrics.json").read_text())
-    assert {"success", "turns", "score"} <= told.keys()
-    assert told["success"]["items"] == 81
+    result = json.loads((product_path(home, "after") / "metrics.json").read_text())
+    assert {"success", "turns", "score"} <= result.keys()
+    assert result["success"]["items"] == 81
     assert set(states(file, home).values()) == {"cached"}
     (tmp_path / "game.py").write_text(GAME.replace("return float", "return 0.5 * float"))
     changed = states(file, home)
@@ -31,7 +31,7 @@ def test_a_recipe_with_a_world_of_its_own(tmp_path: Path) -> None:
 
 
 def states(file: Path, home: Path) -> dict[str, str]:
-    """What the table of the plan says of each step."""
+    """The state of each step in the table of the plan."""
     asked = run_command("plan", file, "--home", home)
     assert asked.returncode == 0, asked.stderr
     lines = [line.split() for line in asked.stdout.splitlines()]

@@ -1,4 +1,4 @@
-"""A model from nothing learns to act over two turns, and an eval in the same place shows it."""
+"""Multi-turn training: a randomly initialized model learns in an environment, and an eval confirms it."""
 
 import json
 
@@ -26,5 +26,5 @@ def test_a_method_learns_to_guess_by_what_it_is_told(method: str, params: str, b
     made = bench.run(episode_recipe(params=params, method=method))
     assert measured(made["before"], "success") < 0.5
     assert measured(made["after"], "success") > 0.9
-    # One guess finds one number of three: what is above that comes from the answers.
+    # A single guess finds one of three numbers. A higher score requires the use of the hints.
     assert metrics(made["grpo"], "reward/score")[-1] > 0.9

@@ -1,4 +1,4 @@
-"""A stage that acts and is killed ends with the same bytes, whatever kind of place it acts in."""
+"""A killed stage with an environment resumes and ends with identical weights, for each environment."""
 
 from pathlib import Path
 
@@ -86,5 +86,5 @@ def test_an_environment_that_raises_ends_the_stage_with_advice(bench: StageHarne
     bench.prepare_step(plan, step)
     assert bench.wait(step) != 0
     failure = bench.failure(step)
-    assert "its score 7 does not lie in 0 .. 1" in failure["message"]
+    assert "the score 7 is outside 0 .. 1" in failure["message"]
     assert "on_error: abstain" in failure["advice"]

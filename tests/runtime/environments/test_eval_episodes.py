@@ -1,4 +1,4 @@
-"""An eval in an environment: its figures, the transcripts that it keeps, and what a kill leaves of them."""
+"""Evals with an environment: metrics, transcripts, and resuming after a kill."""
 
 import json
 import re
@@ -41,9 +41,9 @@ def test_every_episode_is_kept_whole(bench: StageHarness, chat: bool) -> None:
         assert episode["end"] in ("done", "turns")
         answers = [turn["content"] for turn in turns if turn["role"] == "user"]
         assert answers == [_answer(guess, row["target"]) for guess in guesses if guess != row["target"]]
-    told = json.loads((product.files / "metrics.json").read_text())
-    assert told["success"]["value"] == pytest.approx(sum(row["node:solved"] for row in rows) / len(rows))
-    assert told["turns"]["value"] == pytest.approx(sum(row["node:turns"] for row in rows) / len(rows))
+    result = json.loads((product.files / "metrics.json").read_text())
+    assert result["success"]["value"] == pytest.approx(sum(row["node:solved"] for row in rows) / len(rows))
+    assert result["turns"]["value"] == pytest.approx(sum(row["node:turns"] for row in rows) / len(rows))
 
 
 def test_an_eval_that_is_killed_goes_on_with_the_episodes_that_it_had(bench: StageHarness) -> None:
@@ -56,7 +56,7 @@ def test_an_eval_that_is_killed_goes_on_with_the_episodes_that_it_had(bench: Sta
     assert bench.wait(step) == 0
     replies = sorted((work / "replies").iterdir())
     assert [path.name for path in replies] == ["model-turn0.jsonl", "model-turn1.jsonl"]
-    # As if it had been killed in the middle of the second turn: what is kept is not drawn again.
+    # Simulates a kill during the second turn: logged completions are not sampled again.
     first = replies[0].read_bytes()
     half = replies[1].read_text().splitlines(keepends=True)
     replies[1].write_text("".join(half[: len(half) // 2]))
@@ -82,7 +82,7 @@ def test_an_episode_that_outgrows_the_model_ends_with_the_score_so_far(bench: St
 
 
 def test_the_longest_completion_is_that_of_the_episode(bench: StageHarness) -> None:
-    """As in training: what the model is told counts, and no turn goes beyond what is left."""
+    """As in training, observations count against the limit, and no turn exceeds the remaining tokens."""
     text = (
         episode_recipe(tokens=2)
         .replace("turns: 2,", "turns: 30,")
@@ -91,11 +91,13 @@ def test_the_longest_completion_is_that_of_the_episode(bench: StageHarness) -> N
     text = text.replace("temperature: 1.0, max_tokens: 16", "temperature: 1.0, max_tokens: 11")
     assert "max_tokens: 11" in text
     for row in rows_of(bench.run_step(compile_plan(text), compile_plan(text).step("before"))):
-        told = row["transcript"]
-        spoken = sum(len(turn["content"]) for turn in told if turn["role"] == "assistant")
-        heard = sum(3 for turn in told if turn["role"] == "user")  # the answer with what stands around it
-        assert spoken + heard <= 11 + 3  # an answer that no turn follows is heard by nobody
-        assert len(told) < 30
+        result = row["transcript"]
+        spoken = sum(len(turn["content"]) for turn in result if turn["role"] == "assistant")
+        heard = sum(
+            3 for turn in result if turn["role"] == "user"
+        )  # the observation with the template text around it
+        assert spoken + heard <= 11 + 3  # the last observation is not part of a prompt
+        assert len(result) < 30
         if row["environment:episode"]["end"] == "length":
             assert row["node:is truncated"]
 
@@ -123,9 +125,9 @@ def test_a_model_is_measured_in_the_environment_while_it_learns(bench: StageHarn
     assert all(1 <= values["eval/before.turns"] <= 2 for values in found.values())
     best = max(values["eval/before.success"] for values in found.values())
     after = json.loads((bench.run_step(plan, plan.step("after")).files / "metrics.json").read_text())
-    assert after["success"]["value"] == pytest.approx(best)  # the weights that were kept, measured again
+    assert after["success"]["value"] == pytest.approx(best)  # an eval of the saved weights
     last = compile_plan(measured.replace(", metric_for_best_model: before.success, keep: best", ""))
     weights = [
         bench.run_step(p, p.step("grpo")).files / "model.safetensors" for p in (last, compile_plan(plain))
     ]
-    assert weights[0].read_bytes() == weights[1].read_bytes()  # measuring has changed nothing
+    assert weights[0].read_bytes() == weights[1].read_bytes()  # the in-loop eval did not affect the training

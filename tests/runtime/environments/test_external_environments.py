@@ -1,7 +1,7 @@
-"""Environments that live in interpreters of their own: TextArena's games, and a task in AppWorld's apps.
+"""Environments in separate interpreters: TextArena games, and an AppWorld task.
 
-Neither is installed beside ours. POSTTRAIN_TEST_TEXTARENA and POSTTRAIN_TEST_APPWORLD name interpreters
-that have them; AppWorld's needs `appworld install`, and none of its data.
+Neither can be installed with this package. POSTTRAIN_TEST_TEXTARENA and POSTTRAIN_TEST_APPWORLD are the paths
+of interpreters that have them. AppWorld's needs `appworld install`, but none of its data.
 """
 
 import os
@@ -34,7 +34,7 @@ def arena() -> str:
 
 @pytest.fixture(scope="module")
 def apps(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """The interpreter, and a root with one task of our own."""
+    """The interpreter, and a root with one task of these tests."""
     how = "an interpreter with appworld==0.1.3.post1, after `appworld install`"
     python = interpreter("AppWorld", "POSTTRAIN_TEST_APPWORLD", how)
     root = tmp_path_factory.mktemp("appworld")
@@ -48,7 +48,7 @@ def games(python: str, game: str) -> EpisodeFactory:
 
 
 def played(python: str, game: str, seeds: tuple[int, ...]) -> list[tuple[list[str], float]]:
-    """Games side by side, by the same moves: what was said, and the reward."""
+    """Concurrent games with the same moves. Returns the observations and the reward of each."""
     place = games(python, game)
     episodes = [place.open() for _ in seeds]
     said = [[episode.reset({"seed": seed}, 0)] for episode, seed in zip(episodes, seeds, strict=True)]
@@ -101,7 +101,7 @@ def test_a_game_that_cannot_be_played_alone_says_why(arena: str, game: str, why:
 
 def test_another_release_is_not_taken_for_this_one(arena: str) -> None:
     params = textarena.TextArena(game="Sudoku-v0", python=arena, version="0.6.0")
-    with pytest.raises(EpisodeError, match=r"0\.6\.0 is asked for"):
+    with pytest.raises(EpisodeError, match=r"0\.6\.0 is required"):
         textarena.run(params, EpisodeResources(seconds=60)).open().reset({"seed": 1}, 0)
 
 
@@ -123,7 +123,7 @@ def test_a_task_is_acted_in_by_code_that_calls_the_apps(apps: tuple[str, str]) -
     assert episode.step("apis.supervisor.complete_task(answer=4)")[1]
     assert episode.score() == 1.0
     assert idle.step("apis.supervisor.complete_task(answer=5)")[1]
-    assert idle.score() == 0.0  # each has its own world
+    assert idle.score() == 0.0  # each has a separate world
     episode.close()
     idle.close()
     with pytest.raises(EpisodeError, match="note_2"):

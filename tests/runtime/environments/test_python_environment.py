@@ -1,4 +1,4 @@
-"""A user's class as an environment: in a process of its own, held to bounds, and never trusted."""
+"""A user-defined class as an environment: separate processes, limits, and failures."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -94,20 +94,20 @@ def test_the_turns_are_bounded_and_then_the_score_is_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "result"),
     [
         ("raise", "ValueError: it is not in the mood"),
-        ("hang", "it did not answer in 4 s"),
-        ("die", "its process ended with status 7"),
-        ("babble", "TypeError: an observation is text; this is int"),
+        ("hang", "no reply within 4 s"),
+        ("die", "the process exited with status 7"),
+        ("babble", "TypeError: an observation must be a str, not int"),
     ],
 )
-def test_an_environment_that_fails_ends_the_stage_or_counts_as_declared(said: str, told: str) -> None:
+def test_an_environment_that_fails_ends_the_stage_or_counts_as_declared(said: str, result: str) -> None:
     with world("Moody", on_error="fail", seconds=4.0) as here:
         (play,) = episode_runner.start_episodes(here, ROWS[:1], seed=1)
         with pytest.raises(StepError, match="the environment `python` failed at turn 1: ") as raised:
             episode_runner.step_episodes(here, [play], [said])
-        assert str(raised.value).endswith(told)
+        assert str(raised.value).endswith(result)
         assert "on_error" in raised.value.advice
     for on_error, score in (("abstain", None), (-0.5, -0.5)):
         with world("Moody", on_error=on_error, seconds=4.0) as here:
@@ -115,10 +115,10 @@ def test_an_environment_that_fails_ends_the_stage_or_counts_as_declared(said: st
             episode_runner.step_episodes(here, plays, ["yes", "yes"])
             episode_runner.step_episodes(here, plays, ["yes", said])
             episode_runner.step_episodes(here, plays[:1], ["no"])
-            # The other episode lived in the same process: it goes on as if nothing had been.
+            # The other episode was in the same process: it is restored and continues.
             assert (plays[0].end, plays[0].score) == ("done", pytest.approx(2 / 3))
             assert plays[0].observation == "heard no of 3"
-            assert (plays[1].end, plays[1].score, plays[1].reason) == ("error", score, told)
+            assert (plays[1].end, plays[1].score, plays[1].reason) == ("error", score, result)
 
 
 def test_a_score_outside_its_range_is_a_failure_of_the_environment() -> None:
@@ -126,7 +126,7 @@ def test_a_score_outside_its_range_is_a_failure_of_the_environment() -> None:
         (play,) = episode_runner.start_episodes(here, ROWS[:1], seed=1)
         episode_runner.step_episodes(here, [play], ["more"])
         assert (play.end, play.score) == ("error", None)
-        assert play.reason == "ValueError: its score 5 does not lie in 0 .. 1"
+        assert play.reason == "ValueError: the score 5 is outside 0 .. 1"
 
 
 def test_a_file_that_cannot_be_loaded_is_told_at_once() -> None:

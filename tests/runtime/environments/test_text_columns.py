@@ -1,4 +1,4 @@
-"""A text column reaches an environment as text, also where a chat template makes a conversation of it."""
+"""A text column reaches an environment as text, even if the stage converts prompts to conversations."""
 
 import pytest
 from tests.runtime.methods.stage_harness import StageHarness, recipe

@@ -1,4 +1,4 @@
-"""What TRL's trainer is handed for an episode: whose token each one is, and where it stands."""
+"""The batches that TRL's trainers get for episodes: tokens, masks and log-probabilities."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ _LONGER = GUESS.replace("turns: 2", "turns: 3").replace("'{observation}'", "'?{o
 
 
 def trainer_for(bench: StageHarness, text: str, folder: Path, tokens: int) -> tuple[Any, list[Any]]:
-    """A real trainer over the model of the recipe, and what its reward function was given."""
+    """A real trainer for the model of the recipe, and the arguments of its reward function."""
     from datasets import Dataset
     from trl.trainer.grpo_config import GRPOConfig
     from trl.trainer.grpo_trainer import GRPOTrainer
@@ -76,14 +76,14 @@ def test_what_the_model_was_told_is_kept_out_of_the_loss(
         own = made["tool_mask"][number][:length].tolist()
         assert length <= room
         turns = runs_of(ids, own)
-        # What is learnt is what the model said, turn by turn, and nothing of what it was told.
+        # The loss includes the model's turns, and no observation.
         said = [trainer._tokenizer.decode(ids, skip_special_tokens=True) for ids, mine in turns if mine]
         assert "\n".join(said) == episode["words"]
         assert len(said) == episode["turns"]
-        told = [trainer._tokenizer.decode(ids, skip_special_tokens=True) for ids, mine in turns if not mine]
+        result = [trainer._tokenizer.decode(ids, skip_special_tokens=True) for ids, mine in turns if not mine]
         answers = ("", "<", ">", "?") if chat else ("", "?<?", "?>?", "???")
-        assert set(told) <= set(answers)
-        # Every turn but the last is ended, by the model or for it; an episode that is over is ended too.
+        assert set(result) <= set(answers)
+        # Every turn but the last has an end token, generated or appended. A finished episode has one too.
         parts = [ids for ids, _ in turns]
         for place, (ids, mine) in enumerate(turns[:-1]):
             if mine:
@@ -96,7 +96,7 @@ def test_what_the_model_was_told_is_kept_out_of_the_loss(
 
 
 def runs_of(ids: list[int], own: list[int]) -> list[tuple[list[int], int]]:
-    """The tokens in stretches of one owner."""
+    """The tokens in runs with the same mask value."""
     runs: list[tuple[list[int], int]] = []
     for token, mine in zip(ids, own, strict=True):
         if not runs or runs[-1][1] != mine:

@@ -1,4 +1,4 @@
-"""One warm process and one store for the tests of evals and generation."""
+"""A preloaded process and a store that all tests of evals and generation share."""
 
 from tests.runtime.methods.conftest import bench, runner
 

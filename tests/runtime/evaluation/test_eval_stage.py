@@ -1,4 +1,4 @@
-"""Evals of models made here: prompts, metrics, breakdowns, comparisons, from the recipe to the product."""
+"""Evals of tiny models, from the recipe to the product: prompts, metrics, breakdowns, comparisons."""
 
 import json
 from pathlib import Path
@@ -37,9 +37,9 @@ def test_a_trained_model_is_compared_with_what_it_began_as(bench: StageHarness):
     scored = rows(made["check"])
     assert [row["model"] for row in scored] == ["base"] * 17 + ["sft"] * 17
     assert scored[0]["prompt"] == scored[17]["prompt"]
-    (told,) = [one for one in of(made["check"], "comparisons.json") if one["metric"] == "shaped"]
+    (result,) = [one for one in of(made["check"], "comparisons.json") if one["metric"] == "shaped"]
     difference = metrics["sft.shaped"]["value"] - metrics["base.shaped"]["value"]
-    assert told["value"] == pytest.approx(difference)
+    assert result["value"] == pytest.approx(difference)
     assert made["ship"].facts["conditions"][0]["value"] == pytest.approx(difference)
     broken = [one for one in of(made["check"], "breakdowns.json") if one["metric"] == "right"]
     assert {one["column"] for one in broken} == {"answer"}
@@ -58,7 +58,7 @@ def test_it_is_said_when_completions_reach_beyond_the_context(bench: StageHarnes
     )
     assert _warnings(made["short"]) == []
     (said,) = _warnings(made["long"])
-    assert said.startswith("17 of 17 prompts leave no room for 62 tokens in the model's context of 64")
+    assert said.startswith("17 of 17 prompts leave no room for 62 new tokens in the model's context of 64")
 
 
 def _warnings(product: Product) -> list[str]:
@@ -86,13 +86,13 @@ def test_pass_at_k_counts_samples_of_an_item(bench: StageHarness):
 
 @pytest.mark.slow
 def test_shots_and_a_template_make_the_prompt(bench: StageHarness):
-    beside = {"ask.txt": "What is {prompt}{not a place}"}
+    files = {"ask.txt": "What is {prompt}{not a place}"}
     stage = (
         f"check: {{eval: base, {EVAL}, {SHORT}, prompts: plain, template: ask.txt,"
         " few_shot: {data: sums.train, num_fewshot: 2, target_delimiter: '>', fewshot_delimiter: '|'}}"
     )
-    made = bench.run(recipe(stage), beside)
-    plan = compile_plan(recipe(stage), beside)
+    made = bench.run(recipe(stage), files)
+    plan = compile_plan(recipe(stage), files)
     prompts = _prompts(bench, plan, made)
     train = {row["prompt"]: row["answer"] for row in rows(made["datasets.sums"], "train")}
     for row, prompt in zip(rows(made["datasets.sums"], "test"), prompts, strict=True):
@@ -102,11 +102,13 @@ def test_shots_and_a_template_make_the_prompt(bench: StageHarness):
         for shot in shots:
             asked, answer = shot.split(">")
             assert train[asked.removeprefix("What is ").removesuffix("{not a place}")] == answer
-    assert len({prompt.rpartition("|")[0] for prompt in prompts}) == 1  # the same shots before all
+    assert (
+        len({prompt.rpartition("|")[0] for prompt in prompts}) == 1
+    )  # all rows get the same few-shot examples
 
 
 def _prompts(bench: StageHarness, plan: Any, made: dict[str, Product]) -> list[str]:
-    """The prompts of the step `check`, made as the step makes them."""
+    """The prompts of the step `check`, built in the same way as in the step."""
     from posttrain.runtime.events import EventWriter
     from posttrain.runtime.models.model_loader import load_tokenizer
     from posttrain.runtime.prompts import render_prompts

@@ -1,4 +1,4 @@
-"""What generate stages keep of the samples of each row, and conversations of models made here."""
+"""Generate stages: the selection of samples, and conversations of tiny models."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The arithmetic of metrics that several completions of a row go into."""
+"""Estimates of metrics with several completions per item."""
 
 import random
 from itertools import combinations
@@ -22,7 +22,7 @@ def test_pass_at_k_is_the_share_of_draws_that_hold_a_right_one(right: list[bool]
 
 
 def scored(items: int, samples: int, chance: float, seed: int) -> list[dict[str, Any]]:
-    """Completions of items that differ: each has a chance of its own."""
+    """Completions of items with different success probabilities."""
     draw = random.Random(seed)
     found: list[dict[str, Any]] = []
     for item in range(items):
@@ -40,7 +40,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(metric: dict[str, Any]):
     for seed in range(200):
         found = measure_metric(metric, scored(60, 4, 0.5, seed), 1)
         held += found["low"] <= truth <= found["high"]
-    assert held >= 180  # 190 are expected; resampling sixty items is a little narrow
+    assert held >= 180  # The expected count is 190. The bootstrap over sixty items is slightly too narrow.
 
 
 def test_an_item_with_too_few_values_has_no_pass_at_k():
@@ -49,7 +49,7 @@ def test_an_item_with_too_few_values_has_no_pass_at_k():
     metrics = add_pass_at_k(flat, {"two": {"kind": "pass_at", "node": "right", "k": 2}})
     found = measure_metric(metrics["two"], flat, 1)
     assert (found["value"], found["items"], found["unscored"]) == (1.0, 1, 2)
-    assert found["low"] < 1.0  # one item proves little, however sure it is
+    assert found["low"] < 1.0  # a single item has a wide interval, even if all its completions agree
 
 
 def test_breakdowns_give_every_value_its_own_figure():

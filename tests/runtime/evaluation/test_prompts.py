@@ -1,4 +1,4 @@
-"""A row's prompt, with a template around it and worked examples before it."""
+"""The prompt of a row, with a template and few-shot examples."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Evals as they leave them, made of numbers; and a gate's step over them."""
+"""Synthetic products of evals, and a gate step that reads them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ Items = Sequence[Sequence[float | None]]
 
 
 def write_eval_product(folder: Path, **metrics: Items) -> Path:
-    """The product of an eval: for each metric, a list of completions' values for each item."""
+    """Write the product of an eval, from a list of completion values per item for each metric."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -24,8 +24,8 @@ def write_eval_product(folder: Path, **metrics: Items) -> Path:
     for name, items in metrics.items():
         columns[f"node:{name}"] = [value for values in items for value in values]
     pq.write_table(pa.table(columns), folder / "completions.parquet")
-    told = {name: {"kind": "rate", "node": name} for name in metrics}
-    (folder / "metrics.json").write_text(json.dumps(told))
+    result = {name: {"kind": "rate", "node": name} for name in metrics}
+    (folder / "metrics.json").write_text(json.dumps(result))
     return folder
 
 
@@ -58,16 +58,16 @@ def condition(kind: str, metric: str, **given: Any) -> dict[str, Any]:
 def run_gate(
     folder: Path, inputs: Mapping[str, Path], *conditions: Mapping[str, Any], correction: str = "holm"
 ) -> dict[str, Any]:
-    """Run the verb; gives what it wrote."""
+    """Run the verb, and return its output."""
     from posttrain.runtime.verbs.gate import run
 
     context = gate_context(
         folder, inputs, {"conditions": list(conditions), "correction": correction, "seed": 1}
     )
     run(context)
-    told = json.loads((context.out / "verdict.json").read_text())
-    assert told == context.facts
-    return told
+    result = json.loads((context.out / "verdict.json").read_text())
+    assert result == context.facts
+    return result
 
 
 def gate_context(folder: Path, inputs: Mapping[str, Path], params: Mapping[str, Any]) -> StepContext:

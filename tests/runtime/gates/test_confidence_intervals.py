@@ -1,4 +1,4 @@
-"""The arithmetic of intervals and tests: against known values, by exact sums, and by simulation."""
+"""Intervals and tests, checked against known values, exact sums, and simulations."""
 
 import math
 import random
@@ -61,7 +61,7 @@ def test_wilsons_interval_holds_the_truth_as_often_as_it_says(share: float, tria
 
 @pytest.mark.parametrize("margin", [-0.1, 0.0, 0.1])
 def test_the_interval_and_the_test_of_pairs_agree(margin: float):
-    """Tango's test turns over where its interval ends."""
+    """Tango's test becomes significant exactly at the bound of its interval."""
     after, before = [1.0] * 30 + [0.0] * 12 + [1.0] * 58, [0.0] * 30 + [1.0] * 12 + [1.0] * 58
     found = estimate_difference(after, before, margin=margin, confidence=0.95, seed=1)
     at_low = estimate_difference(after, before, margin=found.low, confidence=0.95, seed=1)
@@ -87,7 +87,7 @@ def test_clustered_rates_hold_the_truth(share: float, count: int, alike: float):
 
 
 def test_how_many_items_it_takes():
-    """The numbers of paired items that are known for 80 % power where a fifth of them differ."""
+    """The known numbers of paired items for 80 % power if a fifth of them differ."""
     assert [sample_size_for_paired_gain(0.0, effect, 0.95, 0.2) for effect in (0.05, 0.03, 0.02)] == [
         626,
         1742,
@@ -105,7 +105,7 @@ def test_how_many_items_it_takes():
 
 
 def test_power_is_what_it_is_said_to_be():
-    """A gate at 0.8, over as many items as an effect of 0.1 takes, passes at 0.9 about 4 times in 5."""
+    """A gate at 0.8, sized for an effect of 0.1, passes about 4 times in 5 if the rate is 0.9."""
     needed, by = sample_size_for_rate(0.8, 0.1, 0.95), random.Random(1)
     passed = 0
     for _ in range(1000):
@@ -127,7 +127,7 @@ def test_means_that_are_all_alike_say_how_rare_others_must_be():
             bounds=Interval(0.0, 10.0) if bounded else None,
         )
 
-    unseen = 1 - 0.025 ** (1 / 20)  # more than this share would have shown up among twenty
+    unseen = 1 - 0.025 ** (1 / 20)  # a higher share would have been observed among twenty items
     for value, low, high in (
         (10.0, 10 - 10 * unseen, 10.0),
         (0.0, 0.0, 10 * unseen),
@@ -135,7 +135,7 @@ def test_means_that_are_all_alike_say_how_rare_others_must_be():
     ):
         found = of(value, 20, 0.5)
         assert (found.low, found.high) == pytest.approx((low, high))
-    edge = of(10.0, 20, 10 - 10 * unseen)  # the test and the interval say the same
+    edge = of(10.0, 20, 10 - 10 * unseen)  # the test and the interval agree
     assert edge.p_above == pytest.approx(0.025)
     assert edge.p_below == 1.0
     assert of(10.0, 3, 9.9).p_above > 0.9

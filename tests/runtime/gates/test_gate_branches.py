@@ -1,4 +1,4 @@
-"""What runs after a gate, in each case: by its board for every verdict, and once from recipe to products."""
+"""The steps that run after a gate, for every verdict, and one run from the recipe to the products."""
 
 import shutil
 from pathlib import Path
@@ -54,10 +54,10 @@ def test_who_does_not_go_on_is_held_or_was_not_needed():
     assert closed_gate_state(gate, decided("pass"), step("more"))[0] == "skipped"
     assert closed_gate_state(gate, decided("fail"), step("other")) == ("held", "the gate ship failed")
     reason = closed_gate_state(gate, decided("inconclusive"), step("more"))[1]
-    assert reason == "the gate ship was inconclusive: this is for another case"
+    assert reason == "the gate ship was inconclusive, and this step belongs to another branch"
 
 
-# Made by a stage of a branch: what reads it belongs to the branch as well.
+# The product of a stage in a branch: stages that read it belong to the branch too.
 OWN = "  own: {from: never, steps: [{select: [prompt, completion]}]}\n"
 STAGES = """\
 stages:
@@ -76,7 +76,7 @@ stages:
 
 @pytest.mark.slow
 def test_a_recipe_with_branches_from_beginning_to_end(tmp_path: Path):
-    """An untrained model: one gate passes and skips its branch, the next fails and runs its own."""
+    """With an untrained model, one gate passes and skips its branch, the next fails and runs its branch."""
     shutil.copytree(TINY_RECIPE, tmp_path / "recipe")
     recipe = tmp_path / "recipe" / "recipe.yaml"
     declared = recipe.read_text().partition("stages:\n")[0]
@@ -100,7 +100,7 @@ def test_a_recipe_with_branches_from_beginning_to_end(tmp_path: Path):
         (line,) = [line for line in shown.splitlines() if line.split()[:1] == [name]]
         assert state in line, shown
     report = next(home.glob("runs/*/report.html")).read_text()
-    assert "It had repair and repaired run, and held back publish." in report
+    assert "It started repair and repaired and held back publish." in report
     assert "Wilson, exact binomial, p" in report
     alone = run_command("run", recipe, "--home", home, "--until", "judged")
-    assert alone.returncode == 0, "what is for another case is no failure: " + alone.stdout + alone.stderr
+    assert alone.returncode == 0, "skipped branches are not failures: " + alone.stdout + alone.stderr

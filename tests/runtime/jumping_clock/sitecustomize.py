@@ -1,5 +1,7 @@
-"""Imported by every Python process whose PYTHONPATH names this folder: its clock jumps by days, back
-and forth. The monotonic clock, which nobody can set, stays as it is."""
+"""Makes the clock jump by days, back and forth, in every Python process with this folder in PYTHONPATH.
+
+The monotonic clock, which no user can set, does not change.
+"""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""A server of this machine that tells commits as the hub does."""
+"""A local server that returns commits like the Hub."""
 
 import json
 import threading
@@ -14,7 +14,7 @@ Repositories = Mapping[tuple[str, str], Mapping[str, str]]
 
 @contextmanager
 def fake_hub(repositories: Repositories) -> Iterator[tuple[str, list[str]]]:
-    """The address of a hub with these repositories, and the paths that it is asked for."""
+    """The address of a fake Hub with these repositories, and the list of requested paths."""
     asked: list[str] = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), _make_handler(repositories, asked))
     server.daemon_threads = True

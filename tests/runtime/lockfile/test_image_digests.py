@@ -1,4 +1,4 @@
-"""What a registry tells of an image: the platforms of an index, or the one of a single image."""
+"""Platform digests from a registry: of an index, or of a single image."""
 
 import hashlib
 import http.client
@@ -19,7 +19,7 @@ _INDEX = "application/vnd.oci.image.index.v1+json"
 
 
 def push_image(registry: RegistryClient, os: str, cpu: str, variant: str | None = None) -> str:
-    """An image without layers; gives its digest."""
+    """Push an image without layers and return its digest."""
     about = {"os": os, "architecture": cpu, "rootfs": {"type": "layers", "diff_ids": []}, "config": {}}
     return registry.push_manifest(registry.push_json(about | ({"variant": variant} if variant else {})), [])
 
@@ -70,12 +70,12 @@ def test_the_platform_of_a_single_image(registry: str) -> None:
 
 
 def test_an_image_that_is_not_there(registry: str) -> None:
-    with pytest.raises(StepError, match="does not give posttrain-test/none: status 404"):
+    with pytest.raises(StepError, match="refused posttrain-test/none: status 404"):
         platform_digests(f"{registry}/posttrain-test/none@sha256:{'0' * 64}")
 
 
 def test_a_registry_that_does_not_answer() -> None:
-    with pytest.raises(StepError, match=r"127\.0\.0\.1:1 cannot be reached"):
+    with pytest.raises(StepError, match=r"cannot reach the registry 127\.0\.0\.1:1"):
         platform_digests(f"127.0.0.1:1/posttrain@sha256:{'0' * 64}")
 
 
@@ -106,7 +106,7 @@ def recipe(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def locked_images(folder: Path) -> list[str]:
-    """The images that the plan's steps name, going by the lock."""
+    """The images of the plan's steps, resolved with the lock."""
     done = recipe("plan", folder, "--locked", "--format", "json")
     assert done.returncode == 0, done.stderr
     return [step["image"] for step in json.loads(done.stdout)["steps"]]

@@ -18,5 +18,5 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessRunner]:
 
 @pytest.fixture(scope="session")
 def bench(tmp_path_factory: pytest.TempPathFactory, runner: ProcessRunner) -> StageHarness:
-    """One store for the whole session: what several tests begin with is made once."""
+    """One store for the whole session, so that shared stages run only once."""
     return StageHarness(tmp_path_factory.mktemp("bench"), runner)

@@ -1,6 +1,6 @@
-"""Runs the steps of small recipes as the executor does, with a hand on each worker.
+"""Runs the steps of small recipes like the executor, with control over each worker.
 
-Workers are forked from one process that has imported the stack, so a run takes a second or two.
+Workers are forks of one process that has imported the stack, so a run takes a second or two.
 """
 
 import json
@@ -26,7 +26,7 @@ from posttrain.runtime.store.products import Product
 from posttrain.runtime.store.runs import run_key
 from posttrain.spec.plan import Plan, Step
 
-# Each turn as it stands; the assistant's are marked as its own, and end.
+# Each turn verbatim; assistant turns have generation markers and an end token.
 TEMPLATE = (Path(__file__).parents[2] / "recipes/tiny/chat.jinja").read_text()
 RECIPE = """\
 recipe: 1
@@ -65,16 +65,20 @@ def recipe(*stages: str, family: str = "qwen2") -> str:
     return RECIPE.replace("STAGES", lines).replace("FAMILY", family)
 
 
-def compile_plan(text: str, beside: Mapping[str, str] | None = None) -> Plan:
-    """The plan of a recipe; `beside` holds files that it reads, and may have another template."""
-    plan, errors = compile_or_errors(text, beside)
+def compile_plan(text: str, extra_files: Mapping[str, str] | None = None) -> Plan:
+    """Plan a recipe; `extra_files` holds files that it reads, and can replace the chat template."""
+    plan, errors = compile_or_errors(text, extra_files)
     assert plan is not None, errors
     return plan
 
 
-def compile_or_errors(text: str, beside: Mapping[str, str] | None = None) -> tuple[Plan | None, list[str]]:
-    """The plan of a recipe, or else the errors of the compiler."""
-    files = {name: content.encode() for name, content in {"chat.jinja": TEMPLATE, **(beside or {})}.items()}
+def compile_or_errors(
+    text: str, extra_files: Mapping[str, str] | None = None
+) -> tuple[Plan | None, list[str]]:
+    """Plan a recipe; raises the diagnostics of the compiler."""
+    files = {
+        name: content.encode() for name, content in {"chat.jinja": TEMPLATE, **(extra_files or {})}.items()
+    }
     request = CompileRequest(
         source=SourceFile("recipe.yaml", text.encode()),
         catalog=CATALOG,
@@ -86,7 +90,7 @@ def compile_or_errors(text: str, beside: Mapping[str, str] | None = None) -> tup
 
 
 class StageHarness:
-    """A store, and workers to fill it."""
+    """A store, and workers that fill it."""
 
     def __init__(self, root: Path, runner: ProcessRunner) -> None:
         self.root = root
@@ -95,10 +99,10 @@ class StageHarness:
         self.home.prepare()
         (root / "chat.jinja").write_text(TEMPLATE)
 
-    def run(self, text: str, beside: Mapping[str, str] | None = None) -> dict[str, Product]:
-        """Carry out every step of a recipe that is not in the store yet."""
-        plan = compile_plan(text, beside)
-        for name, content in {"chat.jinja": TEMPLATE, **(beside or {})}.items():
+    def run(self, text: str, extra_files: Mapping[str, str] | None = None) -> dict[str, Product]:
+        """Run every step of a recipe whose product is not in the store."""
+        plan = compile_plan(text, extra_files)
+        for name, content in {"chat.jinja": TEMPLATE, **(extra_files or {})}.items():
             (self.root / name).write_text(content)
         return {step.id: self.run_step(plan, step) for step in plan.steps}
 
@@ -116,7 +120,7 @@ class StageHarness:
         return self.home.workdir(run_key(step, "test"))
 
     def prepare_step(self, plan: Plan, step: Step) -> None:
-        """Prepare the working directory of a step, after the steps that it reads."""
+        """Run the inputs of a step, then prepare its working directory."""
         inputs = {
             role: self.run_step(plan, plan.step(source.step)).files for role, source in step.inputs.items()
         }
@@ -169,18 +173,18 @@ class StageHarness:
         return {**found, "log": log.read_text()[-3000:] if log.exists() else ""}
 
     def reset_step(self, step: Step) -> None:
-        """Clear the working directory of a step and product, so that it can be run again from nothing."""
+        """Delete the working directory and the product of a step, so that it can run from scratch."""
         workdir.clear(self.work(step))
         shutil.rmtree(self.home.root / "store" / run_key(step, "test"), ignore_errors=True)
 
 
 def _has_checkpoint(events: list[dict[str, Any]], step: int) -> bool:
-    """Whether a checkpoint of this step or later is among these events."""
+    """Whether these events include a checkpoint at this step or later."""
     return any(e["kind"] == "checkpoint" and e["step"] >= step for e in events)
 
 
 def metrics(product: Product, name: str) -> list[float]:
-    """A metric of every step of a training stage, in order."""
+    """Return a metric of every step of a training stage, in order."""
     events = read_events(product.record / "events.jsonl")
     return [e["values"][name] for e in events if e["kind"] == "metrics" and name in e["values"]]
 

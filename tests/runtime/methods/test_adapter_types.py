@@ -1,4 +1,4 @@
-"""Adapters on every linear module, and scaled by the root of their rank: trained, merged and in the key."""
+"""Adapters on all linear modules, and rank-stabilized ones: training, merging and keys."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The anomaly monitor: what it fails, what it warns of once, and what it keeps across attempts."""
+"""The anomaly monitor: failures, single warnings, and its state across attempts."""
 
 import json
 import math
@@ -50,7 +50,9 @@ def test_a_reward_that_never_varies_fails_after_so_many_steps(log: Path) -> None
     monitor = rewarded(log, constant_reward_steps=5)
     for step in range(1, 5):
         monitor.check_step(step, CONSTANT)
-    with pytest.raises(StepError, match="in 5 steps no prompt had two completions") as raised:
+    with pytest.raises(
+        StepError, match="all completions of each prompt had the same reward for 5 steps"
+    ) as raised:
         monitor.check_step(5, CONSTANT)
     assert "raise temperature or num_generations" in raised.value.advice
 
@@ -59,7 +61,7 @@ def test_completions_that_are_one_of_a_prompt_each_are_spoken_of_as_such(log: Pa
     monitor = AnomalyMonitor(
         EventWriter(log), PpoParams(max_steps=9, constant_reward_steps=1), Schedule(steps=9)
     )
-    with pytest.raises(StepError, match="in 1 step no two completions had different rewards") as raised:
+    with pytest.raises(StepError, match="all completions had the same reward for 1 step:") as raised:
         monitor.check_step(1, CONSTANT)
     assert "raise temperature or batch_size" in raised.value.advice
 
@@ -67,7 +69,7 @@ def test_completions_that_are_one_of_a_prompt_each_are_spoken_of_as_such(log: Pa
 def test_a_short_run_is_judged_at_its_end(log: Path) -> None:
     monitor = rewarded(log, steps=2)
     monitor.check_step(1, CONSTANT)
-    with pytest.raises(StepError, match="in 2 steps"):
+    with pytest.raises(StepError, match="for 2 steps"):
         monitor.check_step(2, CONSTANT)
 
 
@@ -87,7 +89,7 @@ def test_a_constant_reward_may_only_be_warned_of(log: Path) -> None:
 
 
 def test_completions_that_serve_several_steps_are_counted_once(log: Path) -> None:
-    """With four steps from one set of completions, eight steps hold two sets."""
+    """With four steps for each generation, eight steps have two generations."""
     monitor = rewarded(log, constant_reward_steps=8, alignment=4)
     monitor.check_step(1, CONSTANT)
     for step in (2, 3, 4):
@@ -143,4 +145,4 @@ def test_a_loss_that_has_risen_far_is_warned_of_once(log: Path) -> None:
     assert warned(log) == []
     for step in (4, 5):
         monitor.check_step(step, {"loss": 21.0, "gradient_norm": 1.0})
-    assert warned(log) == ["the loss has risen to more than ten times the first one"]
+    assert warned(log) == ["the loss has risen to more than ten times its first value"]

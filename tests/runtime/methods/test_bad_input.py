@@ -1,4 +1,4 @@
-"""Errors of users: the command says what, where and what to do, before a step is taken."""
+"""User errors: the command reports the cause, the place and advice before the first optimizer step."""
 
 import json
 import re
@@ -68,11 +68,11 @@ def answered(**other: Any) -> Rows:
 
 @dataclass(frozen=True)
 class Case:
-    """A stage over these rows; its first word is the method."""
+    """A stage on these rows; the first word is the method."""
 
     stage: str
     rows: Rows
-    # What is said: the failure and its advice, or a warning, as patterns.
+    # The expected failure and its advice, or a warning, as patterns.
     message: str
     advice: str = ""
     warned: bool = False
@@ -82,60 +82,61 @@ CASES: Mapping[str, Case] = {
     "nobody_answers": Case(
         f"sft, {_FEW}",
         [{"messages": turns("human", "gpt")}] * 8,
-        "8 of 8 rows have no turn of the assistant's in `messages`; the first is row 1",
-        "the roles here are `gpt`, `human`: the data step `conversations` renames them",
+        "8 of 8 rows have no assistant turn in `messages`; the first is row 1",
+        "the roles are `gpt`, `human`: rename them with the data step `conversations`",
     ),
     "one_is_empty": Case(
         f"sft, {_FEW}",
         [{"messages": turns("user", "assistant")}] * 7 + [{"messages": []}],
-        "1 of 8 rows have no turn in `messages`; the first is row 8",
+        "1 of 8 rows have no turns in `messages`; the first is row 8",
     ),
     "asked_last": Case(
         f"sft, {_FEW}",
         [{"messages": turns("user", "assistant", "user")}] * 8,
-        "8 of 8 conversations end with a turn that the assistant does not answer",
+        "8 of 8 conversations do not end with an assistant turn",
         warned=True,
     ),
     "says_nothing": Case(f"simpo, {_FEW}", pairs(chosen=" "), "`chosen` is empty in all 8 rows"),
     "says_little": Case(
         f"sft, {_FEW}",
         [*answered()[:6], *answered(completion="")[:2]],
-        "2 of 8 rows have an empty `completion`: the model learns to say nothing",
+        "2 of 8 rows have an empty `completion`: the model learns to generate nothing",
         warned=True,
     ),
     "in_other_letters": Case(
         f"sft, {_FEW}",
         [*answered()[:6], *answered(completion="\u00e9")[:2]],
-        "2 of 8 rows hold characters that the tokenizer does not know",
+        "2 of 8 rows contain characters that are not in the tokenizer's vocabulary",
         warned=True,
     ),
-    "all_alike": Case(
-        f"orpo, {_FEW}", pairs(chosen="?"), "`chosen` and `rejected` are the same in all 8 rows"
-    ),
+    "all_alike": Case(f"orpo, {_FEW}", pairs(chosen="?"), "`chosen` and `rejected` are equal in all 8 rows"),
     "some_alike": Case(
         f"reward_model, {_FEW}",
         [*pairs()[:4], *pairs(chosen="?")[:4]],
-        "in 4 of 8 rows `chosen` and `rejected` are the same",
+        "`chosen` and `rejected` are equal in 4 of 8 rows",
         warned=True,
     ),
     "no_beginning": Case(
         f"dpo, {_FEW}",
         [{"chosen": turns("assistant"), "rejected": [{"role": "assistant", "content": "?"}]}] * 8,
-        "8 of 8 rows have no prompt: their `chosen` and `rejected` begin differently",
+        "8 of 8 rows have no prompt: `chosen` and `rejected` start with different turns",
     ),
     "user_last": Case(
         f"cpo, {_FEW}",
         [{"prompt": turns("user"), "chosen": turns("user"), "rejected": turns("user")}] * 8,
-        "8 of 8 rows have a `chosen` that does not end with the assistant's turn",
+        "8 of 8 rows have a `chosen` that does not end with an assistant turn",
     ),
     "one_kind": Case(f"kto, {_FEW}", answered(label=True), "`label` is true in all 8 rows", warned=True),
     "refused": Case(
-        f"ipo, model: strict, {_FEW}", pairs(), "no assistants here", "the model's chat template cannot write"
+        f"ipo, model: strict, {_FEW}",
+        pairs(),
+        "no assistants here",
+        "the model's chat template rejects these messages",
     ),
     "no_prompt": Case(
         f"grpo, model: plain, reward: ones, {_WRITTEN}",
         [*answered()[:7], *answered(prompt="")[:1]],
-        "1 of 8 prompts are without a token; the first is row 8",
+        "1 of 8 prompts are empty; the first is row 8",
     ),
     "past_the_context": Case(
         f"rloo, reward: ones, {_WRITTEN}",
@@ -148,14 +149,14 @@ CASES: Mapping[str, Case] = {
     "raises": Case(
         "ppo, reward: wrong, params: {max_steps: 2, batch_size: 4, max_completion_length: 4}",
         answered(),
-        "the reward's node `returns`: `mine.py:wrong`: ValueError: row boom",
-        "mend the cause, or let the node abstain",
+        "the reward node `returns`: `mine.py:wrong`: ValueError: row boom",
+        "fix the cause, or set the fallback to `abstain`",
     ),
     "broken_at_the_end": Case(
         "dpo, params: {max_steps: 1, batch_size: 4, max_length: 24, learning_rate: 1.0e+39, max_grad_norm:"
         " 1.0e+30}",
         pairs(),
-        "the trained weights are no numbers",
+        "the trained weights contain NaN or infinity",
         "lower the learning rate",
     ),
     "too_fast": Case(
@@ -169,7 +170,7 @@ CASES: Mapping[str, Case] = {
 
 @dataclass
 class Said:
-    """What the command printed about a step."""
+    """The command's output about a step."""
 
     state: str = ""
     message: str = ""
@@ -179,7 +180,7 @@ class Said:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recipe with all the cases, and a stage that goes on from one that ends well."""
+    """A recipe with all cases, and a stage that continues from a successful one."""
     folder = tmp_path_factory.mktemp("bad")
     lay_out(folder, CASES)
     with (folder / "recipe.yaml").open("a") as recipe:
@@ -189,7 +190,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def said(folder: Path) -> dict[str, Said]:
-    """What one run of the recipe says of each case."""
+    """Run the recipe once and return its output for each case."""
     ended = run_command("run", folder, "--home", folder / "home")
     assert ended.returncode == 1, ended.stderr
     assert "Traceback" not in ended.stdout + ended.stderr
@@ -215,7 +216,7 @@ def stage(name: str, case: Case) -> str:
 
 
 def parse_diagnostics(printed: str) -> dict[str, Said]:
-    """The lines of each step: how it ended, what it warned of, and the advice below."""
+    """Parse the lines of each step: its status, its warnings, and the advice under them."""
     found: dict[str, Said] = {}
     last = Said()
     for line in printed.splitlines():
@@ -226,7 +227,7 @@ def parse_diagnostics(printed: str) -> dict[str, Said]:
         last = found.setdefault(match[2], Said())
         if match[3] == "warning":
             last.warnings.append(match[4])
-            last = Said()  # the advice below is the warning's
+            last = Said()  # the advice under it belongs to the warning
         else:
             last.state, last.message = match[3], match[4]
     return found
@@ -246,10 +247,10 @@ def test_what_is_wrong_is_told(name: str, said: dict[str, Said]) -> None:
 
 
 def test_what_stands_before_a_failure_is_kept(folder: Path, said: dict[str, Said]) -> None:
-    """The next run begins with the stage that failed."""
+    """The next run starts at the failed stage."""
     assert said["after"].state == "failed"
-    mended = ("--set", "stages.after.params.learning_rate=1.0e-3")
-    ended = run_command("run", folder, "--home", folder / "home", "--only", "one_kind,after", *mended)
+    fixed = ("--set", "stages.after.params.learning_rate=1.0e-3")
+    ended = run_command("run", folder, "--home", folder / "home", "--only", "one_kind,after", *fixed)
     assert ended.returncode == 0, ended.stdout
     assert "= one_kind " in ended.stdout
     assert parse_diagnostics(ended.stdout)["after"].state == "done"
@@ -259,7 +260,7 @@ def test_what_cannot_be_probed_says_why(folder: Path, said: dict[str, Said]) -> 
     assert said["some_alike"].state == "done"
     ended = run_command("probe", "some_alike", "--home", folder / "home")
     assert ended.returncode == 1
-    assert "`reward_model` trains a scorer: it gives numbers, and writes nothing" in ended.stderr
+    assert "`reward_model` trains a scorer, which does not generate completions" in ended.stderr
 
 
 _WRONG_BEFORE: Mapping[str, tuple[Case, str, str]] = {
@@ -281,12 +282,12 @@ _WRONG_BEFORE: Mapping[str, tuple[Case, str, str]] = {
     "turns_for_plain": (
         Case(f"sft, model: plain, {_FEW}", [{"messages": turns("user", "assistant")}] * 8, ""),
         "PT0816",
-        "give the model a `chat_template` or `tags`",
+        "add `chat_template` or `tags` to the model",
     ),
     "columns_kept": (
         Case(f"grpo, reward: ones, trl: {{remove_unused_columns: true}}, {_WRITTEN}", answered(), ""),
         "PT0623",
-        "the columns that the method and its reward read are kept",
+        "the trainer gets the columns that the method and its reward read",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""How many tokens a completion has, as its reward sees it: in evals, training and generation alike."""
+"""The token count of a completion in its reward: the same in evals, training and generation."""
 
 import pyarrow.parquet as parquet
 import pytest
@@ -55,7 +55,7 @@ def test_training_counts_all_but_the_end(method: str, bench: StageHarness) -> No
     whole, cut = metrics(made, "completions/mean_length"), metrics(made, "completions/clipped_ratio")
     ends = [length - size for length, size in zip(whole, metrics(made, "reward/size"), strict=True)]
     assert all(end > 0 for end in ends)
-    # The trainer takes a completion that is cut at a token for filling up as one that has ended.
+    # The trainer counts a completion that is truncated at a padding token as ended.
     assert all(end <= 1 - share + 1e-6 for end, share in zip(ends, cut, strict=True))
 
 
@@ -73,14 +73,14 @@ def test_texts_that_nobody_counted_have_no_score() -> None:
     )
     found = evaluate_graph(graph, {"completion": ["one", "two"]})
     assert found.values["size"] == [None, None]
-    assert list(found.reasons["size"]) == ["nobody has counted its tokens"] * 2
+    assert list(found.reasons["size"]) == ["the number of tokens is not known"] * 2
 
 
 @pytest.mark.parametrize(
     ("node", "said"),
     [
-        ({"tokens": "completion"}, "counts the completion as it was written"),
-        ({"ramp": {"of": 1, "start": 2, "end": 2}}, "`start` must lie below `end`"),
+        ({"tokens": "completion"}, "it counts the tokens of the completion"),
+        ({"ramp": {"of": 1, "start": 2, "end": 2}}, "`start` must be less than `end`"),
     ],
 )
 def test_what_makes_no_sense_is_refused(node: dict[str, object], said: str) -> None:

@@ -1,4 +1,4 @@
-"""Which parameters stay out of the key: those that change nothing about what is learnt."""
+"""Parameters that are left out of the key, because they do not change the trained weights."""
 
 import pytest
 from tests.runtime.methods.stage_harness import StageHarness, compile_plan, metrics, recipe
@@ -6,7 +6,7 @@ from tests.runtime.methods.stage_harness import StageHarness, compile_plan, metr
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.extension import Method
 
-# Whether micro_batch_size leaves the result of a method with these parameters as it is.
+# Whether the result of a method with these parameters is independent of micro_batch_size.
 MICRO_BATCH = [
     ("sft", "", True),
     ("dpo", "", True),
@@ -43,7 +43,7 @@ def test_other_kernels_are_in_the_key_only_where_they_are_used(switch: str) -> N
     assert keys[0] != keys[1]
     method = CATALOG.find("method", "dpo")
     assert isinstance(method, Method)
-    assert switch in method.neutral(method.params())  # off, it leaves the key as it was before it came
+    assert switch in method.neutral(method.params())  # disabled, the option does not change the key
 
 
 @pytest.mark.parametrize("name", CATALOG.names("method"))
@@ -62,7 +62,9 @@ def test_micro_batches_learn_what_the_batch_does(method: str, more: str, bench: 
     found = list[list[float]]()
     for micro in ("", ", micro_batch_size: 4"):
         plan = compile_plan(stage_recipe(method, more + micro))
-        bench.reset_step(plan.step("it"))  # the key is the same, so that the other's product would be taken
+        bench.reset_step(
+            plan.step("it")
+        )  # the key is the same, so the product of the other run would be a cache hit
         found.append(metrics(bench.run_step(plan, plan.step("it")), "loss"))
     assert len(found[0]) == 3
     assert found[1] == pytest.approx(found[0], rel=1e-4)

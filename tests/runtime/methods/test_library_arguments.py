@@ -1,4 +1,4 @@
-"""Recipe keys have the names and the values of the libraries that they reach, or a reason why not."""
+"""Recipe keys have the names and values of the library arguments, or a documented reason not to."""
 
 import dataclasses
 import inspect
@@ -24,6 +24,7 @@ from posttrain.runtime.step_context import StopRequest
 from posttrain.runtime.training.training_loop import TrainingLoop
 from posttrain.runtime.worker import create_context
 from posttrain.spec.declaration_fields import Declaration, dump_declaration, fields_of
+from posttrain.spec.eval_stages import Benchmark
 from posttrain.spec.extension import Method, Params
 from posttrain.spec.hardware import Placement, Rollouts
 from posttrain.spec.inference import FewShot, Sampling
@@ -31,7 +32,7 @@ from posttrain.spec.model_declaration import Adapter, RandomInit
 from posttrain.spec.plan import Launch
 from posttrain.spec.train_stage import InLoopEval
 
-SECTIONS = (Adapter, RandomInit, Sampling, Rollouts, Placement, InLoopEval, FewShot)
+SECTIONS = (Adapter, RandomInit, Sampling, Rollouts, Placement, InLoopEval, FewShot, Benchmark)
 ENTRIES = [
     pytest.param(section, key, argument, id=f"{section}.{key}")
     for section, keys in LIBRARY_ARGUMENTS.items()
@@ -102,7 +103,7 @@ def own_fields(declaration: type[Declaration]) -> list[str]:
 
 
 def test_the_table_has_every_key() -> None:
-    """A key that is added to a method or a section is classified: same, different, or ours alone."""
+    """Every key of a method or a section is classified: same, differs, or own."""
     expected = {name: own_fields(one) for name, one in declarations().items()}
     assert {name: sorted(keys) for name, keys in LIBRARY_ARGUMENTS.items()} == {
         name: sorted(keys) for name, keys in expected.items() if keys
@@ -110,13 +111,13 @@ def test_the_table_has_every_key() -> None:
 
 
 def argument_names(target: str) -> set[str]:
-    """The arguments of a class or function: fields, parameters or options."""
+    """Return the arguments of a class or function: fields, parameters or options."""
     module, _, name = target.partition(":")
     if module == "trl-1.12":
         return set(TRL_PPO)
     if module == "vllm" and name == "EngineArgs":  # TRL passes these on, with a prefix
         return {one.removeprefix("vllm_") for one in argument_names("trl:GRPOConfig")}
-    if module == "vllm":  # it installs on machines with GPUs alone
+    if module == "vllm":  # vLLM is only installed on machines with GPUs
         return set(VLLM_SAMPLING) if find_spec("vllm") is None else signature(target)
     found = getattr(import_module(module), name)
     if name == "launch_command_parser":
@@ -158,7 +159,7 @@ def test_schedules_are_those_of_transformers() -> None:
 
 
 def test_choices_are_those_of_trl() -> None:
-    """Where TRL names its values for an argument, ours are among them."""
+    """If TRL lists the values of an argument, our values are among them."""
     table, held = load_table("trl"), 0
     for method in (one for one in methods() if one.trl is not None):
         arguments = {**table["shared"], **table["classes"][method.trl]}
@@ -170,7 +171,7 @@ def test_choices_are_those_of_trl() -> None:
     assert held
 
 
-# One value for each key that differs from the default, in a recipe of each method.
+# A non-default value for each key, in a recipe of each method.
 VALUES: dict[str, str] = {
     "learning_rate": "3.0e-3",
     "lr_scheduler_type": "cosine",
@@ -206,7 +207,7 @@ VALUES: dict[str, str] = {
     "ref_model_sync_steps": "2",
     "ref_model_mixup_alpha": "0.5",
 }
-# Every value that a method takes for these is passed, one recipe a value.
+# Every value that a method accepts for these keys is passed, one recipe for each value.
 OF_METHOD: dict[str, dict[str, str]] = {
     "dpo": {"beta": "0.3", "loss_type": "[robust, sft]", "label_smoothing": "0.1"},
     "ipo": {"beta": "0.3"},
@@ -217,11 +218,11 @@ OF_METHOD: dict[str, dict[str, str]] = {
     "grpo": {"beta": "0.3", "loss_type": "grpo", "importance_sampling_level": "sequence"},
     "rloo": {"beta": "0.3"},
 }
-# cpo takes label_smoothing with its default loss alone.
+# cpo accepts label_smoothing only with its default loss.
 AT_DEFAULT = {"cpo": {"loss_type"}}
-# Not passed: Liger needs a GPU and torch.compile a compiler's minutes (kernels have tests of their own);
-# which checkpoints stay is seen to where they are sealed.
-ELSEWHERE = {"use_liger_kernel", "torch_compile", "save_total_limit"}
+# Not passed: Liger needs a GPU, and torch.compile takes minutes (test_kernels.py covers both);
+# save_total_limit is applied by our loop, not by the trainer.
+ELSEWHERE = {"use_liger_kernel", "torch_compile"}
 
 
 class Passed(Exception):
@@ -265,7 +266,7 @@ def test_values_reach_trl_as_they_are(
 
 
 def listed(value: Any) -> Any:
-    """A list of one stands for its element, and a tuple for a list."""
+    """Normalize a value: a list of one is its element, and a tuple is a list."""
     if isinstance(value, list | tuple):
         return value[0] if len(value) == 1 else list(value)
     return value
@@ -298,7 +299,7 @@ def test_a_shape_becomes_the_configuration_of_transformers() -> None:
 
 
 class Tokenizer:
-    """As much of a tokenizer as the shape of a model depends on."""
+    """The part of a tokenizer that the shape of a model depends on."""
 
     pad_token_id, eos_token_id, bos_token_id = 0, 1, None
 
@@ -328,7 +329,7 @@ def test_sampling_is_passed_to_vllm_and_transformers() -> None:
     )
     vllm, transformers = sampling_kwargs(order, 0), generation_kwargs(given)
     for key, argument in LIBRARY_ARGUMENTS["Sampling"].items():
-        if argument.same_name and key != "seed":  # a prompt's seed is derived from the stage's
+        if argument.same_name and key != "seed":  # the seed of a prompt is derived from the stage's seed
             assert vllm[key] == given[key], key
             if len(argument.targets) > 1:
                 assert transformers[key] == given[key], key

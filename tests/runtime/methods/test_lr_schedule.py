@@ -1,4 +1,4 @@
-"""The learning rate over a run: its shape, warm-up and minimum, also where the run was killed."""
+"""The learning rate over a run: shape, warm-up and minimum, including a resumed run."""
 
 from itertools import pairwise
 
@@ -19,7 +19,7 @@ def sft(params: str) -> str:
 
 
 def rates(**params: object) -> list[float]:
-    """The rate of each step, by the trainer's own scheduler."""
+    """Return the rate of each step from the trainer's scheduler."""
     import torch
     from transformers import get_scheduler
 
@@ -75,8 +75,8 @@ def test_the_others_go_as_their_names_say() -> None:
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ("warmup_steps: 1.5", "write an integer for steps, or a decimal below 1"),
-        ("lr_scheduler_type: constant, warmup_steps: 2", "write constant_with_warmup"),
+        ("warmup_steps: 1.5", "write an integer for a number of steps, or a decimal below 1"),
+        ("lr_scheduler_type: constant, warmup_steps: 2", "use constant_with_warmup"),
         (
             "lr_scheduler_type: constant_with_warmup, min_lr_ratio: 0.1",
             "min_lr_ratio has no effect with `lr_scheduler_type: constant_with_warmup`",
@@ -91,9 +91,9 @@ def test_the_others_go_as_their_names_say() -> None:
         ),
         (
             "lr_scheduler_type: warmup_stable_decay, warmup_steps: 0.6, decay_ratio: 0.5",
-            "more than all steps",
+            "together exceed 1",
         ),
-        ("warmup_steps: 12", "warmup_steps is 12, and there are 12 steps in all"),
+        ("warmup_steps: 12", "warmup_steps is 12, but the run has 12 steps"),
         ("min_lr_ratio: 1.0", "must be below 1"),
     ],
 )

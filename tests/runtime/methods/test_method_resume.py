@@ -1,7 +1,7 @@
-"""A training stage that is killed goes on where it was, and ends with the same bytes, by every method.
+"""A killed training stage resumes and produces a byte-identical product, for every method.
 
-Each stage is run once without a disturbance and once with SIGKILL after a checkpoint of its second
-epoch; every file of the product must then be the same. docs/resume.md tells users of this table.
+Each stage runs once without interruption, and once with a SIGKILL after a checkpoint in its second epoch.
+Every file of the product must be identical. docs/resume.md documents this table.
 """
 
 import json
@@ -15,7 +15,7 @@ from posttrain.runtime.catalog import CATALOG
 
 pytestmark = pytest.mark.slow
 
-# The 64 rows last for four steps: the checkpoint that a killed run goes on from is in its second epoch.
+# The 64 rows are four steps, so the killed run resumes from a checkpoint in its second epoch.
 _ROWS = "max_steps: 12, learning_rate: 1.0e-3, batch_size: 16, max_length: 64, save_steps: 3"
 _PROMPTS = (
     "max_steps: 12, num_prompts: 16, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 6,"
@@ -49,36 +49,36 @@ CASES = {
     "sft, micro-batches": rows("sft", ", micro_batch_size: 4", model="base"),
     "sft, packed": rows("sft", ", packing: true, loss_on: all", model="base"),
     "sft, a new adapter with dropout": rows("sft", keys="adapter: {r: 4, lora_dropout: 0.1},"),
-    "sft, an adapter that goes on": rows("sft", model="lora"),
+    "sft, `existing_adapter: continue`": rows("sft", model="lora"),
     "reward_model": rows("reward_model"),
     "reward_model, a new adapter": rows("reward_model", keys="adapter: {r: 4},"),
     "dpo": rows("dpo"),
-    "dpo, a reference that moves": rows("dpo", ", ref_model_sync_steps: 2"),
-    "dpo, an adapter that goes on": rows("dpo", model="lora"),
-    "dpo, an adapter merged and a new one": rows(
-        "dpo", model="lora", keys="adapter: {existing_adapter: merge},"
-    ),
+    "dpo, `ref_model_sync_steps`": rows("dpo", ", ref_model_sync_steps: 2"),
+    "dpo, `existing_adapter: continue`": rows("dpo", model="lora"),
+    "dpo, `existing_adapter: merge`": rows("dpo", model="lora", keys="adapter: {existing_adapter: merge},"),
     "ipo": rows("ipo"),
     "kto": rows("kto"),
-    "kto, an adapter that goes on": rows("kto", model="lora"),
+    "kto, `existing_adapter: continue`": rows("kto", model="lora"),
     "orpo": rows("orpo"),
     "cpo": rows("cpo"),
     "simpo": rows("simpo"),
     "grpo": prompts("grpo"),
-    "grpo, iterations and buffer": prompts(
+    "grpo, `num_iterations`, `optimizer_steps_per_generation`": prompts(
         "grpo", ", num_iterations: 2, optimizer_steps_per_generation: 2, micro_batch_size: 32"
     ),
-    "grpo, a reference that moves": prompts("grpo", ", beta: 0.1, ref_model_sync_steps: 2"),
-    "grpo, an adapter that goes on": prompts("grpo", ", beta: 0.1", model="lora"),
+    "grpo, `ref_model_sync_steps`": prompts("grpo", ", beta: 0.1, ref_model_sync_steps: 2"),
+    "grpo, `existing_adapter: continue`": prompts("grpo", ", beta: 0.1", model="lora"),
     "rloo": prompts("rloo"),
-    "rloo, iterations and buffer": prompts("rloo", ", num_iterations: 2, optimizer_steps_per_generation: 2"),
+    "rloo, `num_iterations`, `optimizer_steps_per_generation`": prompts(
+        "rloo", ", num_iterations: 2, optimizer_steps_per_generation: 2"
+    ),
     "ppo": written(),
-    "ppo, minibatches and iterations": written(
+    "ppo, `num_mini_batches`, `num_ppo_epochs`": written(
         "num_mini_batches: 2, num_ppo_epochs: 2, micro_batch_size: 4, kl_target: 1.0"
     ),
-    "ppo, values from the policy's layers": written("value_model: shared, entropy_coef: 1.0e-2"),
+    "ppo, `value_model: shared`": written("value_model: shared, entropy_coef: 1.0e-2"),
     "ppo, a new adapter with dropout": written(keys="adapter: {r: 4, lora_dropout: 0.1},"),
-    "ppo, an adapter that goes on": written("on_constant_reward: warn", model="lora"),
+    "ppo, `existing_adapter: continue`": written("on_constant_reward: warn", model="lora"),
 }
 
 
@@ -86,7 +86,7 @@ CASES = {
 def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: StageHarness) -> None:
     plan = compile_plan(recipe(_LORA, CASES[case]))
     step = plan.step("it")
-    bench.reset_step(step)  # micro_batch_size is no part of the key: another case may have left this product
+    bench.reset_step(step)  # micro_batch_size is not in the key: another case may have created this product
     undisturbed = bench.run_step(plan, step).content_digest
     bench.reset_step(step)
 
@@ -119,7 +119,7 @@ def test_the_documentation_has_what_was_measured_under_every_strategy() -> None:
         }
 
 
-# From a model that nobody has trained: the trainer still has to fit its configuration to the tokenizer.
+# An untrained model: the trainer must still align its configuration with the tokenizer.
 AT_THE_END = {
     "dpo": rows("dpo", ", save_total_limit: 3"),
     "sft": rows("sft", model="base"),
@@ -140,7 +140,7 @@ def test_a_stage_killed_after_its_last_step_has_only_its_product_to_write(
     bench.reset_step(step)
     bench.prepare_step(plan, step)
     assert bench.wait(step) == 0
-    (bench.work(step) / "receipt.json").unlink()  # as if it had died just before it wrote this
+    (bench.work(step) / "receipt.json").unlink()  # as if the stage had been killed just before it saved this
 
     bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)

@@ -1,4 +1,4 @@
-"""Every method learns: from its first steps to its last, what it optimises gets better."""
+"""Every method improves its objective from the first steps to the last."""
 
 import itertools
 import json
@@ -110,7 +110,7 @@ def test_kto_takes_labelled_rows_too(bench: StageHarness) -> None:
 
 
 def conversations(*columns: str) -> str:
-    """Pairs as turns, in a file: the prompt by itself, or the turns that both completions begin with."""
+    """Write pairs of conversations, with a prompt column or with shared first turns."""
     lines: list[str] = []
     for left, right in itertools.product(range(1, 9), repeat=2):
         prompt = [{"role": "user", "content": f"{left}+{right}="}]
@@ -147,7 +147,7 @@ def test_a_method_takes_conversations(method: str, columns: str, bench: StageHar
 
 
 def test_packed_rows_do_not_see_each_other(bench: StageHarness) -> None:
-    """All rows in a step, packed or not, have the same loss before anything is learnt."""
+    """The first loss over all rows is the same with and without packing."""
     alike = "max_steps: 1, learning_rate: 1.0e-3, batch_size: 64, max_length: 64"
     apart = bench.run(recipe(f"it: {{train: sft, model: sft, data: sums.train, params: {{{alike}}}}}"))["it"]
     packed = bench.run(
@@ -169,7 +169,9 @@ def test_an_epoch_of_packed_rows_has_the_steps_that_they_fill(bench: StageHarnes
     rates = metrics(made["packed"], "learning_rate")
     assert len(rates) == packed
     assert rates == sorted(rates, reverse=True)
-    assert rates[-1] == pytest.approx(1.0e-3 / packed)  # it falls to nothing after the last of these steps
+    assert rates[-1] == pytest.approx(
+        1.0e-3 / packed
+    )  # the learning rate falls to 0 after the last of these steps
 
 
 def test_the_rate_of_an_adapter_is_ten_times_the_method_s(bench: StageHarness) -> None:

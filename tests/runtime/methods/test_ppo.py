@@ -1,4 +1,4 @@
-"""PPO learns from a reward, from where other methods end and to where they begin, and is honest about it."""
+"""PPO trains on a reward, before and after other methods, and reports its metrics."""
 
 import json
 import signal
@@ -46,7 +46,7 @@ def weights(product: Product) -> dict[str, Any]:
 def test_it_learns_from_a_reward_after_sft(bench: StageHarness) -> None:
     product = bench.run(recipe(ppo()))["it"]
     rewards = metrics(product, "reward")
-    assert len(rewards) == 12  # completions are written for four steps at once
+    assert len(rewards) == 12  # one generation serves four steps
     assert mean(rewards[-3:]) > mean(rewards[:3]) + 0.3
     assert warnings(product) == []
     assert product.facts["steps"] == 48
@@ -65,12 +65,14 @@ def test_it_learns_from_a_reward_after_sft(bench: StageHarness) -> None:
 
 def test_its_figures_tell_what_goes_on(bench: StageHarness) -> None:
     product = bench.run(recipe(ppo()))["it"]
-    assert metrics(product, "kl")[0] == pytest.approx(0.0, abs=1e-6)  # the reference is where it began
+    assert metrics(product, "kl")[0] == pytest.approx(0.0, abs=1e-6)  # the policy still equals the reference
     assert metrics(product, "kl_per_completion")[-1] > 0.1
-    assert metrics(product, "clip_ratio")[0] == 0.0  # nothing has moved in the first step of a set
+    assert (
+        metrics(product, "clip_ratio")[0] == 0.0
+    )  # the policy has not changed in the first step of a rollout
     assert max(metrics(product, "clip_ratio")) > 0.0
     assert metrics(product, "policy/approx_kl")[0] == pytest.approx(0.0, abs=1e-6)
-    assert metrics(product, "values/mean")[0] == 0.0  # and nothing is predicted by chance
+    assert metrics(product, "values/mean")[0] == 0.0  # the initial values are not random
     losses = metrics(product, "loss/value")
     assert mean(losses[-8:]) < mean(losses[:8])
     assert all(0 <= share <= 1 for share in metrics(product, "completions/clipped_ratio"))
@@ -95,7 +97,7 @@ def test_a_larger_kl_coef_keeps_it_near_the_reference(bench: StageHarness) -> No
     far = bench.run(recipe(ppo(_PARAMS + ", kl_coef: 0.0")))["it"]
     free = bench.run(recipe(ppo()))["it"]
     assert mean(metrics(near, "kl_per_completion")[-3:]) < mean(metrics(free, "kl_per_completion")[-3:])
-    assert metrics(far, "kl") == []  # without a weight there is no reference
+    assert metrics(far, "kl") == []  # with kl_coef 0 there is no reference model
     assert mean(metrics(far, "reward")[-3:]) > mean(metrics(far, "reward")[:3]) + 0.3
 
 
@@ -114,7 +116,7 @@ def test_what_is_in_memory_at_once_changes_nothing_but_rounding(more: str, bench
     whole = weights(bench.run(text)["it"])
     plan = compile_plan(recipe(ppo(f"{_SHORT}, entropy_coef: 0.01, {more}")))
     step = plan.step("it")
-    bench.reset_step(step)  # what is neutral is no part of the key
+    bench.reset_step(step)  # neutral parameters are not in the key
     parts = weights(bench.run_step(plan, step))
     bench.reset_step(step)
     start = weights(bench.run(text)["sft"])
@@ -179,7 +181,7 @@ def test_other_methods_go_on_from_it(bench: StageHarness) -> None:
     margins = metrics(made["dpo"], "preference/margin")
     assert margins[-1] > margins[0]
     assert metrics(made["again"], "reward")[0] > metrics(made["it"], "reward")[0]
-    assert abs(metrics(made["after"], "kl")[0]) > 1e-3  # held to what the stage names
+    assert abs(metrics(made["after"], "kl")[0]) > 1e-3  # with the reference model that the stage names
 
 
 def test_completions_without_a_score_are_told_and_the_others_learnt_from(bench: StageHarness) -> None:
@@ -188,7 +190,9 @@ def test_completions_without_a_score_are_told_and_the_others_learnt_from(bench: 
     product = bench.run(text)["it"]
     assert 0.2 < metrics(product, "unscored")[0] < 1.0
     rewards = metrics(product, "reward")
-    assert mean(rewards[-2:]) > mean(rewards[:2]) + 1.0  # larger numbers, whatever the sum
+    assert (
+        mean(rewards[-2:]) > mean(rewards[:2]) + 1.0
+    )  # larger completions numbers alone must not change the rate
 
 
 def test_cut_completions_can_be_left_out_and_charged_for(bench: StageHarness) -> None:
@@ -206,7 +210,7 @@ def test_cut_completions_can_be_left_out_and_charged_for(bench: StageHarness) ->
 
 
 def test_asked_to_stop_it_keeps_what_it_has(bench: StageHarness) -> None:
-    """It stops where it can resume, and goes on to the same bytes."""
+    """A stopped run saves a checkpoint, and resumes to a byte-identical product."""
     plan = compile_plan(recipe(ppo(_PARAMS + ", cliprange: 0.21")))
     step = plan.step("it")
     undisturbed = bench.run_step(plan, step).content_digest
@@ -244,7 +248,7 @@ def test_a_checkpoint_holds_the_values_and_the_product_does_not(bench: StageHarn
 
 
 def test_it_is_measured_on_its_way_and_its_best_weights_are_the_product(bench: StageHarness) -> None:
-    """With `greater_is_better: false` the best are some of the first; the check is made on what was kept."""
+    """With `greater_is_better: false`, the best weights are early ones; the product must contain them."""
     check = (
         "check: {eval: it, data: sums.test, reward: solution, metrics: {score: {mean: returns}},"
         " sampling: {max_tokens: 6, temperature: 0.7}}"

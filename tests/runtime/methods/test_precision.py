@@ -1,4 +1,4 @@
-"""Half precision on a CPU: it is what the stage computes in, and not only what the recipe says."""
+"""Half precision on a CPU: the stage actually computes in it."""
 
 import pytest
 from tests.runtime.methods.stage_harness import StageHarness, metrics, recipe

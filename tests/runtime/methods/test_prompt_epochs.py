@@ -1,4 +1,4 @@
-"""Methods that learn from their own completions take the number of epochs over the prompts."""
+"""The `epochs` of methods that train on their own completions: passes over the prompts."""
 
 import pytest
 from tests.runtime.methods.stage_harness import StageHarness, compile_or_errors, compile_plan, recipe
@@ -42,9 +42,9 @@ def test_each_set_of_prompts_makes_its_steps() -> None:
 @pytest.mark.parametrize(
     ("length", "said"),
     [
-        ("", "say how long: `max_steps`, or `epochs`"),
+        ("", "set `max_steps` or `epochs`"),
         (", max_steps: 2, epochs: 1", "max_steps and epochs both set the length"),
-        (", epochs: 1, warmup_steps: 4", "warmup_steps is 4, and there are 4 steps in all"),
+        (", epochs: 1, warmup_steps: 4", "warmup_steps is 4, but the run has 4 steps"),
     ],
 )
 def test_the_length_is_given_once(method: str, length: str, said: str) -> None:

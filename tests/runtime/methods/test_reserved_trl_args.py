@@ -1,4 +1,4 @@
-"""What posttrain passes to TRL by itself cannot be given under `trl:` as well."""
+"""Arguments that posttrain passes to TRL cannot be set under `trl:`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from posttrain.spec.extension import Method
 
 pytestmark = pytest.mark.slow
 
-# Set where the recipe says nothing, and left to it where it does.
+# Defaults that the recipe can override.
 YIELDING = {"dataloader_num_workers", "dataloader_pin_memory"}
 _ROWS = "params: {max_steps: 2, batch_size: 8%s}"
 _PROMPTS = (

@@ -1,4 +1,4 @@
-"""The arithmetic of training stages: what the compiler plans, and the trainer is held to."""
+"""The planned number of optimizer steps, which the trainer must match."""
 
 import math
 
@@ -11,13 +11,13 @@ from posttrain.runtime.methods.grpo import GrpoParams
 from posttrain.runtime.methods.kto import KtoParams
 from posttrain.runtime.methods.sft import SftParams
 from posttrain.runtime.training.rollout_training import rollout_schedule
-from posttrain.runtime.training.trainer_dataset import as_messages, label_rows
-from posttrain.runtime.training.training_params import (
-    TrainingParams,
+from posttrain.runtime.training.step_arithmetic import (
     checkpoint_interval,
     resolve_learning_rate,
     row_schedule,
 )
+from posttrain.runtime.training.trainer_dataset import as_messages, label_rows
+from posttrain.runtime.training.training_params import TrainingParams
 from posttrain.spec.declaration_fields import fields_of
 from posttrain.spec.extension import Method, Schedule
 
@@ -77,7 +77,7 @@ def test_a_rate_that_is_written_is_taken() -> None:
 
 def test_kto_needs_rows_to_compare() -> None:
     schedule = next(method for method in METHODS if method.name == "kto").schedule
-    with pytest.raises(ValueError, match="it needs 2 of them"):
+    with pytest.raises(ValueError, match="set micro_batch_size to 2 or more"):
         schedule(KtoParams(micro_batch_size=1), 100)
     assert schedule(KtoParams(micro_batch_size=1, loss_type="apo_zero_unpaired"), 100).steps == 4
 

@@ -1,4 +1,4 @@
-"""What goes wrong in a training stage is reported before or at the first step, with advice."""
+"""Problems of a training stage are reported before or at the first step, with advice."""
 
 import sys
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _LONG = "case when length(answer) = 2 then repeat('1', 40) || completion else co
 
 
 def failed(bench: StageHarness, text: str) -> Mapping[str, Any]:
-    """What a stage that fails has to say; none of its steps was taken."""
+    """Return the failure of a stage; it must fail before its first step."""
     plan = compile_plan(text)
     step = plan.step("it")
     bench.reset_step(step)
@@ -45,10 +45,10 @@ def derived(text: str, **columns: str) -> str:
 )
 def test_rows_that_are_cut_are_counted(method: str, column: str, bench: StageHarness) -> None:
     text = derived(recipe(_SFT.replace("sft", method) % 20), **{column: _LONG})
-    found = [message for message in warnings(bench.run(text)["it"]) if "are cut" in message]
+    found = [message for message in warnings(bench.run(text)["it"]) if "are truncated" in message]
     rows = 128 if method == "kto" else 64
     assert len(found) == 1
-    assert f"of {rows} rows are cut to 20 tokens" in found[0]
+    assert f"of {rows} rows are truncated to 20 tokens" in found[0]
 
 
 def test_rows_that_are_dropped_are_counted(bench: StageHarness) -> None:
@@ -60,7 +60,7 @@ def test_rows_that_are_dropped_are_counted(bench: StageHarness) -> None:
 
 @pytest.mark.parametrize("method", ["orpo", "simpo"])
 def test_rows_whose_prompt_leaves_nothing_to_learn_are_dropped(method: str, bench: StageHarness) -> None:
-    """By itself the trainer keeps them, and their loss is no number."""
+    """The trainer would retain them, and their loss is NaN."""
     text = derived(recipe(_SFT.replace("sft", method) % 20), prompt=_LONG.replace("completion", "prompt"))
     found = [message for message in warnings(bench.run(text)["it"]) if "were dropped" in message]
     assert len(found) == 1
@@ -69,13 +69,13 @@ def test_rows_whose_prompt_leaves_nothing_to_learn_are_dropped(method: str, benc
 @pytest.mark.parametrize("method", ["sft", "dpo", "reward_model", "orpo", "cpo"])
 def test_rows_of_which_none_fits_fail(method: str, bench: StageHarness) -> None:
     text = derived(recipe(_SFT.replace("sft", method) % 20), prompt="repeat('1', 50)")
-    assert "none of the 64 rows fits into 20 tokens" in failed(bench, text)["message"]
+    assert "none of the 64 rows has tokens to train on within 20 tokens" in failed(bench, text)["message"]
 
 
 def test_rows_with_nothing_in_them_fail(bench: StageHarness) -> None:
     text = derived(recipe(_SFT % 20), completion="case when answer = '7' then null else completion end")
     found = failed(bench, text)
-    assert "rows have nothing in the column `completion`" in found["message"]
+    assert "rows have a null in the column `completion`" in found["message"]
     assert "where: completion IS NOT NULL" in found["advice"]
 
 
@@ -100,13 +100,13 @@ def rewarded(params: str = "") -> str:
 
 def test_a_reward_that_nothing_earns_fails(bench: StageHarness) -> None:
     found = failed(bench, rewarded())
-    assert "in 2 steps no prompt had two completions with different rewards" in found["message"]
+    assert "all completions of each prompt had the same reward for 2 steps" in found["message"]
     assert "on_constant_reward: warn" in found["advice"]
 
 
 def test_a_reward_that_nothing_earns_may_be_warned_of(bench: StageHarness) -> None:
     found = warnings(bench.run(rewarded(", on_constant_reward: warn"))["it"])
-    assert len([message for message in found if "in 2 steps no prompt" in message]) == 1
+    assert len([message for message in found if "the same reward for 2 steps" in message]) == 1
 
 
 def test_a_run_that_blows_up_fails(bench: StageHarness) -> None:
@@ -121,7 +121,7 @@ def test_a_run_that_blows_up_fails(bench: StageHarness) -> None:
 def test_rows_that_run_short_when_they_are_made_fail(bench: StageHarness) -> None:
     text = rewarded().replace(_SPLIT, "- where: answer = '7'\n      - split: {test: 1}")
     found = failed(bench, text.replace("num_prompts: 4", "num_prompts: 16"))
-    assert "16 prompts are wanted at once, and the data has 5" in found["message"]
+    assert "a generation batch needs 16 prompts, but the dataset has 5" in found["message"]
 
 
 @pytest.fixture
@@ -151,18 +151,18 @@ def test_a_tokenizer_that_cannot_end_fails(start: tuple[Any, Any], monitor: Anom
 
 
 def test_a_tokenizer_that_knows_no_words_fails(start: tuple[Any, Any], monitor: AnomalyMonitor) -> None:
-    """Which is what the library makes of a folder without a tokenizer's files."""
+    """transformers creates such a tokenizer from a folder without tokenizer files."""
     model, tokenizer = start
     words = dict.fromkeys(tokenizer.all_special_tokens, 0)
     tokenizer.get_vocab = lambda: words
-    with pytest.raises(StepError, match="the tokenizer knows no words"):
+    with pytest.raises(StepError, match="the tokenizer's vocabulary is empty"):
         check_tokenizer(model, tokenizer, monitor)
 
 
 def test_a_tokenizer_of_another_model_fails(start: tuple[Any, Any], monitor: AnomalyMonitor) -> None:
     model, tokenizer = start
     tokenizer.add_tokens(["<more>"])
-    with pytest.raises(StepError, match="and the model knows"):
+    with pytest.raises(StepError, match="but the model's embedding has"):
         check_tokenizer(model, tokenizer, monitor)
 
 
@@ -179,5 +179,5 @@ def test_prompts_that_leave_no_room_are_counted(start: tuple[Any, Any], monitor:
 
 def test_a_method_that_trl_has_dropped_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "trl.experimental.cpo", None)
-    with pytest.raises(StepError, match="has no cpo any more"):
+    with pytest.raises(StepError, match="does not contain cpo"):
         import_experimental("cpo")

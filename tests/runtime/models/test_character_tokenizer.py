@@ -1,4 +1,4 @@
-"""A tokenizer of characters reads the same as it was made, as it was saved, and as other programs load it."""
+"""A character tokenizer gives the same tokens when built, when reloaded, and in other programs."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def made() -> Any:
 
 
 def lay_out(folder: Path, family: str, tokenizer: Any) -> None:
-    """The tokenizer beside the configuration of a model: what decides how it is loaded."""
+    """Save the tokenizer with a model configuration, which determines how it is loaded."""
     shape = shape_from_init(
         family,
         layers=1,
@@ -47,7 +47,7 @@ def test_every_character_and_word_is_one_token(made: Any) -> None:
 
 @pytest.mark.parametrize("family", init_model_types())
 def test_it_is_the_same_beside_a_model_of_any_architecture(family: str, made: Any, tmp_path: Path) -> None:
-    """The library takes a class of its own for qwen2, whatever class was saved."""
+    """transformers uses its own class for qwen2, whatever class was saved."""
     lay_out(tmp_path, family, made)
     ours, others = load_tokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
     for text in _TEXTS:

@@ -1,4 +1,4 @@
-"""A chat template from beside the recipe is held to what every template has to do, when the model is made."""
+"""The chat template file of a recipe is checked when the model is prepared."""
 
 from pathlib import Path
 
@@ -18,11 +18,14 @@ def check_template_text(template: str) -> None:
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        ("{% for m in messages %}\n{{ m.content }", "chat.jinja cannot be read: line 2: unexpected '}'"),
-        ("{{ messages | nosuch }}", "chat.jinja cannot be read: line 1: No filter named 'nosuch'"),
-        ("{% generation %}", "chat.jinja cannot be read"),
-        ("", "chat.jinja leaves out what the user says"),
-        ("hello{{ eos_token }}", "leaves out what the user says"),
+        (
+            "{% for m in messages %}\n{{ m.content }",
+            "chat.jinja has a syntax error in line 2: unexpected '}'",
+        ),
+        ("{{ messages | nosuch }}", "chat.jinja has a syntax error in line 1: No filter named 'nosuch'"),
+        ("{% generation %}", "chat.jinja has a syntax error"),
+        ("", "chat.jinja does not render user messages"),
+        ("hello{{ eos_token }}", "does not render user messages"),
     ],
 )
 def test_a_template_that_cannot_serve_is_refused(template: str, said: str) -> None:
@@ -40,5 +43,5 @@ def test_one_that_writes_the_user_or_wants_other_turns_is_taken(template: str) -
 def test_a_file_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     file = tmp_path / "chat.jinja"
     file.write_bytes(b"\xff\xfe{{ messages }}")
-    with pytest.raises(StepError, match=r"chat\.jinja is not UTF-8"):
+    with pytest.raises(StepError, match=r"chat\.jinja is not valid UTF-8"):
         read_chat_template(file)

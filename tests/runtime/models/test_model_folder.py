@@ -1,4 +1,4 @@
-"""A model from a folder beside the recipe, through a whole run."""
+"""A model from a folder next to the recipe, through a whole run."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Weights that do not belong to the configuration beside them are refused, whichever way they do not."""
+"""Weights that do not match the model's configuration are rejected."""
 
 import json
 from collections.abc import Callable
@@ -39,8 +39,11 @@ def folder(tmp_path: Path) -> Path:
     ("damage", "message"),
     [
         (layers(3), "the model's files lack 12 weights: model.layers.2.input_layernorm.weight"),
-        (layers(1), "config.json has no place for 12 weights: model.layers.1.input_layernorm.weight"),
-        (lambda folder: change_config(folder, vocab_size=29), r"is 23 x 16 and should be 29 x 16"),
+        (
+            layers(1),
+            "contain 12 weights: model.layers.1.input_layernorm.weight, .* that config.json does not declare",
+        ),
+        (lambda folder: change_config(folder, vocab_size=29), r"has the shape 23 x 16 instead of 29 x 16"),
         (halve_weights, "the model's weights cannot be read"),
     ],
     ids=["deeper", "shallower", "of another shape", "cut short"],

@@ -1,4 +1,4 @@
-"""Whole weights are trained in float32, where the recipe does not say otherwise, and given as they were."""
+"""Full weights are trained in float32 by default, and saved in their original dtype."""
 
 import json
 import shutil
@@ -84,7 +84,7 @@ def losses_of(files: Path) -> list[float]:
 
 
 def dtypes_of(files: Path) -> tuple[str, set[str]]:
-    """What the configuration says that the weights are in, and what they are in."""
+    """Return the dtype in the configuration, and the dtype of the weights."""
     config = json.loads((files / "config.json").read_text())
     data = (files / "model.safetensors").read_bytes()
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])

@@ -1,4 +1,4 @@
-"""Chat templates made from tags, rendered by transformers as training and generation render them."""
+"""Chat templates from tags, rendered by transformers as in training and generation."""
 
 from typing import Any
 
@@ -39,8 +39,8 @@ def test_the_end_is_learnt_and_the_prompt_is_not() -> None:
         return_assistant_tokens_mask=True,
         return_dict=True,
     )
-    learnt = [i for i, mask in zip(encoded["input_ids"], encoded["assistant_masks"], strict=True) if mask]
-    assert tokenizer.decode(learnt) == "3<|end|>"
+    trained = [i for i, mask in zip(encoded["input_ids"], encoded["assistant_masks"], strict=True) if mask]
+    assert tokenizer.decode(trained) == "3<|end|>"
 
 
 def test_a_conversation_without_a_system_message_gets_the_one_given() -> None:

@@ -1,4 +1,4 @@
-"""The harness of the methods' tests, with a store of its own, and the tracer of the memory's."""
+"""The harness of the method tests with its own store, and the tracer of the memory tests."""
 
 from tests.compiler.memory.conftest import tracer
 from tests.runtime.distributed.test_multi_process import strategy

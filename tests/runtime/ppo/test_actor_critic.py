@@ -1,4 +1,4 @@
-"""Policy and values as one module: what they find, what they share, and what is learnt of each."""
+"""Policy and value model as one module: outputs, shared weights, and trained weights."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def model_inputs(rows: int = 3, prompt: int = 4, count: int = 5) -> tuple[torch.
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_log_probabilities_and_entropies_are_the_model_s_own(family: str) -> None:
-    """Whatever the architecture does to its logits after the head."""
+    """Including the logit scaling of the architecture."""
     policy = tiny_model(family)
     given, attention, count = model_inputs()
     with torch.no_grad():
@@ -28,7 +28,7 @@ def test_log_probabilities_and_entropies_are_the_model_s_own(family: str) -> Non
     expected = every.gather(-1, given[:, -count:].unsqueeze(-1)).squeeze(-1)
     torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-5)
     torch.testing.assert_close(entropies, -(every.exp() * every).sum(dim=-1), atol=2e-5, rtol=1e-5)
-    assert values.abs().max() == 0  # no value is predicted by chance
+    assert values.abs().max() == 0  # initial values are not random
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -83,12 +83,12 @@ def test_under_an_adapter_the_weights_below_are_there_once() -> None:
     policy = with_adapter(tiny_model())
     actor_critic, reference = build_actor_critic(policy, "separate", 1.0, False), frozen_copy(policy)
     below = {id(w) for name, w in policy.named_parameters() if "lora_" not in name}
-    learnt = {id(w) for name, w in policy.named_parameters() if "lora_" in name}
+    trained = {id(w) for name, w in policy.named_parameters() if "lora_" in name}
     of_values = {id(w) for w in actor_critic.layers.parameters()}
     of_reference = {id(w) for w in reference.parameters()}
     assert below & of_values
     assert below == below & of_reference
-    assert not learnt & (of_values | of_reference)
+    assert not trained & (of_values | of_reference)
     assert not any(weight.requires_grad for weight in reference.parameters())
     assert {name.rpartition(".lora_")[1] for name in actor_critic.value_state_dict()} == {".lora_", ""}
 

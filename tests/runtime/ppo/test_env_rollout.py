@@ -1,4 +1,4 @@
-"""Episodes as PPO learns from them: whose tokens they are, where they stand, and what decides them."""
+"""Episodes in PPO: the model's tokens, padding, and reproducible sampling."""
 
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ def test_what_the_policy_was_told_is_read_and_not_learnt_from(stage: EpisodeSetu
         assert not bool((own & ~attended).any())
         said = tokenizer.decode(found.completions[row][own].tolist(), skip_special_tokens=True)
         assert said == outcome["words"].replace("\n", "")
-        # The prompt stands right before, whole.
+        # The complete prompt is directly before the completion.
         prompt = found.tokens[row, : -found.completion_length][
             found.attention[row, : -found.completion_length].bool()
         ].tolist()
@@ -69,7 +69,7 @@ def test_what_the_policy_was_told_is_read_and_not_learnt_from(stage: EpisodeSetu
     else:
         assert bool(
             (found.attention[:, -found.completion_length :] > found.mask).any()
-        )  # something was observed
+        )  # there are observations
 
 
 def test_what_is_drawn_depends_on_the_seed_alone(stage: EpisodeSetup) -> None:

@@ -1,4 +1,4 @@
-"""What each token is paid, and how much better than expected it was: by hand, and what must always hold."""
+"""Token rewards and advantages: examples computed by hand, and properties."""
 
 import math
 
@@ -25,7 +25,7 @@ def rows(*given: list[float]) -> torch.Tensor:
 
 @st.composite
 def episodes(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Rewards, values and a mask with holes anywhere."""
+    """Rewards, values and a mask with arbitrary holes."""
     shape = draw(st.integers(1, 4)), draw(st.integers(1, 9))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 1 << 30)))
     rewards, values = (torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(2))
@@ -34,7 +34,7 @@ def episodes(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def gae_by_definition(rewards: list[float], values: list[float], gamma: float, lam: float) -> list[float]:
-    """The sum over all later surprises, each discounted by how far it is away."""
+    """The definition: the discounted sum of all later TD errors."""
     ahead = [*values, 0.0][1:]
     surprises = [r + gamma * after - v for r, v, after in zip(rewards, values, ahead, strict=True)]
     return [
@@ -44,14 +44,14 @@ def gae_by_definition(rewards: list[float], values: list[float], gamma: float, l
 
 
 def test_the_score_is_paid_at_the_last_token_of_the_policy_s_own() -> None:
-    """In an episode the policy's tokens stand between observations."""
+    """In an episode, the policy's tokens alternate with observations."""
     mask = rows([1, 1, 0, 0, 1, 0], [1, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0])
     found = token_rewards(rows([2.0], [3.0], [4.0]).squeeze(1), mask, 0.5, mask)
     assert found.tolist() == [[-0.5, -0.5, 0, 0, 1.5, 0], [-0.5, -0.5, 2.5, 0, 0, 0], [0.0] * 6]
 
 
 def test_advantages_by_hand() -> None:
-    # surprises: 0 + .5*2 - 1 = 0;  0 + .5*4 - 2 = 0;  3 - 4 = -1;  each weighs .5 * .5 less a token before
+    # TD errors: 0 + .5*2 - 1 = 0;  0 + .5*4 - 2 = 0;  3 - 4 = -1;  discounted by .5 * .5 per token
     found, returns = gae_advantages(rows([0, 0, 3]), rows([1, 2, 4]), rows([1, 1, 1]), 0.5, 0.5)
     assert found.tolist() == [[-0.0625, -0.25, -1.0]]
     assert returns.tolist() == [[0.9375, 1.75, 3.0]]
@@ -70,7 +70,7 @@ def test_what_is_padded_changes_nothing() -> None:
 def test_advantages_are_what_they_are_defined_as(
     episode: tuple[torch.Tensor, ...], gamma: float, lam: float
 ) -> None:
-    """Tokens outside of the mask are as if they were not there, wherever they stand."""
+    """Tokens outside the mask have no effect, wherever they are."""
     rewards, values, mask = episode
     found, returns = gae_advantages(rewards, values, mask, gamma, lam)
     for row in range(len(mask)):
@@ -124,7 +124,7 @@ _REFERENCE_PROBS = np.array([0.4, 0.4, 0.2])
 
 @pytest.mark.parametrize("estimator", ["k1", "k3"])
 def test_estimators_are_right_on_average(estimator: str) -> None:
-    """Over all tokens, each as often as the policy draws it."""
+    """The expectation over all tokens under the policy."""
     found = token_kl(
         torch.tensor(np.log(_POLICY_PROBS)), torch.tensor(np.log(_REFERENCE_PROBS)), estimator
     ).numpy()
@@ -145,7 +145,7 @@ def test_k2_is_half_the_square_and_near_the_divergence() -> None:
 
 def test_k3_by_hand_and_never_negative() -> None:
     found = token_kl(rows([math.log(0.5), -1.0, -60.0]), rows([math.log(0.25), -1.0, 0.0]), "k3")[0]
-    # the reference is half as likely: 1/2 - 1 + ln 2
+    # the reference has half the probability: 1/2 - 1 + ln 2
     assert float(found[0]) == pytest.approx(math.log(2) - 0.5)
     assert float(found[1]) == 0
     assert math.isfinite(float(found[2]))
@@ -167,7 +167,7 @@ def test_whitened_over_several_processes_is_as_over_one() -> None:
     halves = [(values[:3], mask[:3]), (values[3:], mask[3:])]
 
     def sums(half: int) -> list[torch.Tensor]:
-        """What this half would send to the others, in the order in which it is asked."""
+        """The values that this half sends to the other processes, in the order of the calls."""
         own, said = halves[half], list[torch.Tensor]()
         whole = [mask.sum(), (values * mask).sum(), None]
         mean = whole[1] / whole[0]
@@ -189,7 +189,7 @@ def test_with_nothing_to_compare_nothing_is_gained(mask: list[float]) -> None:
 
 def test_explained_variance() -> None:
     returns, mask = rows([1, 2, 3, 99]), rows([1, 1, 1, 0])
-    assert explained_variance(returns + 5, returns, mask) == pytest.approx(1.0)  # but for a constant
+    assert explained_variance(returns + 5, returns, mask) == pytest.approx(1.0)  # up to a constant
     assert explained_variance(rows([7, 7, 7, 7]), returns, mask) == pytest.approx(0.0)
     assert explained_variance(-returns, returns, mask) == pytest.approx(-3.0)
     assert explained_variance(returns, rows([2, 2, 2, 2]), mask) == 0.0
@@ -197,7 +197,7 @@ def test_explained_variance() -> None:
 
 def test_the_weight_of_the_divergence_follows_its_target() -> None:
     assert adapt_kl_coef(0.1, 6.6, 6.0, 100, 1000) == pytest.approx(0.1 * 1.01)
-    assert adapt_kl_coef(0.1, 99.0, 6.0, 100, 1000) == pytest.approx(0.1 * 1.02)  # a fifth at most
+    assert adapt_kl_coef(0.1, 99.0, 6.0, 100, 1000) == pytest.approx(0.1 * 1.02)  # 20% at most
     assert adapt_kl_coef(0.1, 0.0, 6.0, 100, 1000) == pytest.approx(0.1 * 0.98)
     assert adapt_kl_coef(0.1, 6.0, 6.0, 100, 1000) == 0.1
 

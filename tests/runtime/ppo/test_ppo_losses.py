@@ -1,4 +1,4 @@
-"""The clipped losses, by hand: what they are, what is clipped, and where a gradient still goes."""
+"""The clipped losses, computed by hand: values, clipping, and gradients."""
 
 import math
 
@@ -17,9 +17,9 @@ def row(*given: float) -> torch.Tensor:
     [
         (1.0, 2.0, -2.0, False),
         (1.1, 2.0, -2.2, False),
-        (1.5, 2.0, -2.6, True),  # no more is gained beyond 1.3
-        (0.5, 2.0, -1.0, False),  # but what is lost counts in full
-        (0.5, -2.0, 1.6, True),  # less likely than 0.8 is not rewarded further
+        (1.5, 2.0, -2.6, True),  # clipped at 1.3
+        (0.5, 2.0, -1.0, False),  # not clipped: the advantage is negative
+        (0.5, -2.0, 1.6, True),  # clipped at 0.8
         (1.5, -2.0, 3.0, False),
     ],
 )
@@ -52,9 +52,9 @@ def test_a_ratio_beyond_all_bounds_stays_a_number() -> None:
     [
         (0.0, 2.0, False),
         (0.3, 1.445, False),
-        (1.0, 1.125, True),  # held at 0.5: (0.5 - 2)^2 / 2, and no gradient
-        (-1.0, 4.5, False),  # away from the return the whole error counts
-        (3.5, 1.125, False),  # beyond it both count 1.125
+        (1.0, 1.125, True),  # clipped at 0.5: (0.5 - 2)^2 / 2, and no gradient
+        (-1.0, 4.5, False),  # moving away from the return is not clipped
+        (3.5, 1.125, False),  # outside the range, both are 1.125
         (4.0, 2.0, False),
     ],
 )

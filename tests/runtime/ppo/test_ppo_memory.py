@@ -1,4 +1,4 @@
-"""The compiler's closed form against a step of the two models, with the reference beside them."""
+"""The compiler's memory formula compared with a measured step of policy, value model and reference."""
 
 import gc
 from typing import Any
@@ -15,7 +15,7 @@ from posttrain.runtime.ppo.ppo_losses import policy_loss, value_loss
 
 
 def step(workload: Workload, actor_critic: Any) -> Any:
-    """One step of the trainer's: both losses, each part clipped by itself."""
+    """One optimizer step of the trainer: both losses, with separate gradient clipping."""
     parts = actor_critic.trainable_parameters()
     optimizer = torch.optim.AdamW([weight for part in parts for weight in part], fused=True)
     tokens = torch.zeros(workload.rows, workload.length, dtype=torch.long)
@@ -40,7 +40,7 @@ def step(workload: Workload, actor_critic: Any) -> Any:
 
 
 def peak_memory(tracer: Any, workload: Workload) -> int:
-    """The peak of the second step, when the optimizer has its states."""
+    """The peak memory of the second step, in which the optimizer has its states."""
     with tracer.emulate_gpu(workload):
         policy = tracer.model_of(workload)
         with torch.device("meta"):
@@ -75,8 +75,10 @@ def peak_memory(tracer: Any, workload: Workload) -> int:
 def test_a_step_takes_what_the_compiler_calculates(
     separate: bool, adapter: bool, options: dict[str, Any], tracer: Any
 ) -> None:
-    """Four layers under the whole vocabulary: the head, whose gradient TRL keeps in fp32 and PPO does
-    not, weighs more here than in any model that is used. The prediction is never too small."""
+    """Four layers with the full vocabulary: the head has a larger share of memory than in any real model.
+
+    TRL keeps its gradient in fp32 and PPO does not, but the prediction is never too small.
+    """
     shape = find_shape("Qwen/Qwen2.5-0.5B")
     assert shape is not None
     shape = shape._replace(layers=4)

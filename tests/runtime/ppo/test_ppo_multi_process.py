@@ -1,4 +1,4 @@
-"""PPO in two processes of this machine: one batch shared, one product, exact when killed."""
+"""PPO in two processes on one machine: one shared batch, one product, exact resume."""
 
 import pytest
 from tests.recipe_command import wait_until
@@ -24,7 +24,7 @@ def stage(keys: str = "") -> str:
 
 
 def is_step_unlocked(bench: StageHarness, step: Step) -> bool:
-    """Whether no process works on the step any more: each of them holds its lock."""
+    """Whether all processes of the step have exited: each of them holds its lock."""
     lock = try_lock(bench.home.step_lock(run_key(step, "test")))
     if lock is not None:
         lock.release()

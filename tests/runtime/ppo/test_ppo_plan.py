@@ -1,4 +1,4 @@
-"""What the compiler plans for PPO on GPUs: what runs there, and what it takes."""
+"""The compiler's plan for PPO on GPUs: engines, strategies and memory."""
 
 from typing import Any
 
@@ -29,9 +29,9 @@ def test_it_writes_by_transformers_and_divides_as_it_can() -> None:
 @pytest.mark.parametrize(
     ("placement", "message"),
     [
-        ("{rollouts: {engine: vllm}}", "cannot write by vllm; it can by transformers"),
-        ("{strategy: zero3}", "cannot be divided by `zero3`; it can by single, ddp, zero1, zero2"),
-        ("{strategy: fsdp}", "cannot be divided by `fsdp`"),
+        ("{rollouts: {engine: vllm}}", "does not support `engine: vllm`: set `engine: transformers`"),
+        ("{strategy: zero3}", "does not support `zero3`; it supports single, ddp, zero1, zero2"),
+        ("{strategy: fsdp}", "does not support `fsdp`"),
     ],
 )
 def test_what_it_cannot_do_is_refused(placement: str, message: str) -> None:

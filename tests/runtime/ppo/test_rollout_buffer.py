@@ -1,4 +1,4 @@
-"""What is learnt from a set of completions: which of their tokens, paid how much."""
+"""The tokens of a rollout that the loss covers, and their rewards and advantages."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from posttrain.runtime.ppo.rollout_buffer import (
 )
 from posttrain.runtime.ppo.rollout_generation import mask_completions
 
-# Two prompts of two tokens; completions of three: one ends after its second token, one is cut.
+# Two prompts of two tokens; completions of three: one ends after its second token, one is truncated.
 TOKENS = torch.tensor([[0, 5, 6, 1, 0], [7, 5, 6, 7, 8]])
 ADVANTAGE_CONFIG = AdvantageConfig(
     kl_coef=0.5,
@@ -41,7 +41,7 @@ def scored_rollouts(scores: list[float | None]) -> ScoredRollouts:
 
 def test_scores_less_divergence_less_values() -> None:
     buffer, metrics = build_rollout_buffer(scored_rollouts([3.0, -1.0]), ADVANTAGE_CONFIG)
-    # each token costs 0.5 * 0.2; what follows it is paid to it
+    # each token has a KL penalty of 0.5 * 0.2, and gets the rewards that follow it
     torch.testing.assert_close(buffer.returns, torch.tensor([[2.8, 2.9, 0.0], [-1.3, -1.2, -1.1]]))
     torch.testing.assert_close(buffer.advantages, torch.tensor([[1.8, 0.9, 0.0], [-1.3, -1.7, -2.1]]))
     assert metrics["reward"] == 1.0
@@ -60,7 +60,7 @@ def test_a_completion_without_a_score_is_not_learnt_from() -> None:
     )
     assert buffer.mask.tolist() == [[1, 1, 0], [0, 0, 0]]
     assert buffer.advantages[1].tolist() == [0, 0, 0]
-    # whitened over the other's two tokens alone
+    # normalized over only the two tokens of the other completion
     torch.testing.assert_close(buffer.advantages[0, :2], torch.tensor([0.5, -0.5]) * 2**0.5)
     assert metrics["reward"] == 3.0
 
@@ -86,7 +86,7 @@ def test_a_cut_completion_can_be_left_out_or_charged_for() -> None:
         scored_rollouts([3.0, -1.0]), replace(ADVANTAGE_CONFIG, missing_eos_penalty=2.0)
     )
     torch.testing.assert_close(charged.returns, torch.tensor([[2.8, 2.9, 0.0], [-3.3, -3.2, -3.1]]))
-    assert metrics["reward"] == 1.0  # the reward itself is reported as it is
+    assert metrics["reward"] == 1.0  # the reported reward has no penalty
 
 
 def test_without_a_reference_nothing_is_paid_for_divergence() -> None:

@@ -1,4 +1,4 @@
-"""Completions: where they end, what is counted of them, and that the seed alone decides what is drawn."""
+"""Completions: end tokens, masks, and sampling that depends only on the seed."""
 
 import pytest
 import torch
@@ -46,7 +46,7 @@ def test_what_is_drawn_depends_on_the_seed_alone(writer) -> None:
 
 
 def test_a_model_s_own_sampling_habits_are_left_aside(writer) -> None:
-    """A penalty on repetition in the model's files would draw from another distribution than is learnt."""
+    """A repetition penalty from the model's files would distort the sampled distribution."""
     policy, tokenizer = writer
     sampling = {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 8}
     expected = generate_completions(policy, tokenizer, ["1+2="] * 4, sampling, 3, DEVICE).tokens

@@ -1,4 +1,4 @@
-"""Which prompts are answered and which completions are learnt from, and that it follows from the seed."""
+"""The prompts of each rollout and the completions of each micro-batch, which depend only on the seed."""
 
 from collections import Counter
 

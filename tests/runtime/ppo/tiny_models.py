@@ -1,4 +1,4 @@
-"""Models small enough to be held in a test, of every make."""
+"""Tiny models of several architectures for tests."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 VOCABULARY = 23
-# What each architecture calls its sizes.
+# The names of the size options of each architecture.
 _SIZES: dict[str, dict[str, Any]] = {
     "gpt2": {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64},
     "gpt_neox": {
@@ -28,7 +28,7 @@ _USUAL = {
 
 
 def tiny_model(family: str = "qwen2", seed: int = 0, **more: Any) -> Any:
-    """A model with random weights large enough that what it writes differs from token to token."""
+    """A model with random weights, large enough that the generated tokens vary."""
     torch.manual_seed(seed)
     sizes = {**_SIZES.get(family, _USUAL), **more}
     tokens = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": None}
@@ -37,7 +37,7 @@ def tiny_model(family: str = "qwen2", seed: int = 0, **more: Any) -> Any:
 
 
 def with_adapter(base: Any, seed: int = 1) -> Any:
-    """The model under an adapter that has learnt something."""
+    """The model with a nonzero adapter."""
     from peft import LoraConfig, get_peft_model
 
     torch.manual_seed(seed)
@@ -50,5 +50,5 @@ def with_adapter(base: Any, seed: int = 1) -> Any:
 
 
 def random_tokens(rows: int, columns: int, seed: int = 0) -> Any:
-    """Tokens that are neither padding nor an end."""
+    """Tokens that are neither padding nor end tokens."""
     return torch.randint(2, VOCABULARY, (rows, columns), generator=torch.Generator().manual_seed(seed))

@@ -1,4 +1,4 @@
-"""Runs as the runtime leaves them, made by its own classes; and a browser to look at their reports."""
+"""Builds runs with the classes of the runtime, and drives a browser to inspect their reports."""
 
 import fcntl
 import json
@@ -43,7 +43,7 @@ METRICS = {"accuracy": {"kind": "rate", "node": "right.when"}}
 
 
 def make_step(id: str, kind: str = "train", **fields: Any) -> Step:
-    """A step as a plan has it; inputs may be given as the ids of other steps."""
+    """A step of a plan; inputs can be ids of other steps."""
     inputs = fields.pop("inputs", ())
     if not isinstance(inputs, dict):
         inputs = {name: StepInput(step=name) for name in inputs}
@@ -68,7 +68,7 @@ def make_plan(*steps: Step, **fields: Any) -> Plan:
 
 
 def make_run(*steps: Step | StepRecord, **fields: Any) -> RunRecord:
-    """A run as the report sees it, without a folder: of plain steps each took ten seconds."""
+    """A run record without a folder; each plain step took ten seconds."""
     records = [
         StepRecord(step=s, key=s.key, state="done", attempt=1, began=10.0 * n, ended=10.0 * n + 10)
         if isinstance(s, Step)
@@ -87,7 +87,7 @@ def make_run(*steps: Step | StepRecord, **fields: Any) -> RunRecord:
 
 
 class RunBuilder:
-    """Makes a run in a home by what the runtime itself uses."""
+    """Creates a run in a home with the classes of the runtime."""
 
     def __init__(self, root: Path) -> None:
         self.home = Home(root)
@@ -148,7 +148,7 @@ def run_builder(tmp_path: Path) -> RunBuilder:
 
 @pytest.fixture(scope="session")
 def make() -> Any:
-    """The makers above, for tests that need no folder."""
+    """The builders above, for tests that need no folder."""
 
     class Makers:
         step = staticmethod(make_step)
@@ -182,7 +182,7 @@ _FLAGS = (
 
 
 def _pipe() -> tuple[int, int]:
-    """A pipe whose ends stand clear of the descriptors that a program begins with."""
+    """A pipe whose descriptors do not collide with the standard ones."""
     ends = os.pipe()
     above = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends]
     for end in ends:
@@ -195,7 +195,7 @@ class Browser:
 
     def __init__(self, program: Path, profile: Path) -> None:
         (command_in, command_out), (reply_in, reply_out) = _pipe(), _pipe()
-        # The protocol is read from descriptor 3 and written to descriptor 4.
+        # Chromium reads the protocol from descriptor 3 and writes it to descriptor 4.
         joined = f'exec "$0" "$@" 3<&{command_in} 4>&{reply_out}'
         command = ["bash", "-c", joined, str(program), *_FLAGS, f"--user-data-dir={profile}"]
         quiet = subprocess.DEVNULL
@@ -243,7 +243,7 @@ class Browser:
         return json.loads(message)
 
     def look(self, width: int = 1280, height: int = 900, scheme: str = "light", script: bool = True) -> None:
-        """How the page is to be shown."""
+        """Set how the browser displays the page."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -262,13 +262,13 @@ class Browser:
             self.events.append(self._next())
 
     def value(self, expression: str) -> Any:
-        """The value of an expression in the page."""
+        """Evaluate an expression in the page."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
     def complaints(self) -> list[str]:
-        """Console messages of any level since the page was opened, and exceptions."""
+        """Console messages of any level, and exceptions, since the page was opened."""
         self.value("new Promise(requestAnimationFrame)")
         methods = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
         return [json.dumps(event["params"]) for event in self.events if event.get("method") in methods]

@@ -1,4 +1,4 @@
-"""Scored completions, and what an eval tells of them by its own tables."""
+"""Builds scored completions, and the facts that an eval reports for them."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 def scored_rows(skill: float, items: int = 60, seed: int = 1) -> list[Row]:
-    """One completion an item; a few without a score, cut short or late."""
+    """One completion per item; a few are unscored, truncated or timed out."""
     draw = random.Random(seed)
     rows: list[Row] = []
     for item in range(items):
@@ -33,7 +33,7 @@ def scored_rows(skill: float, items: int = 60, seed: int = 1) -> list[Row]:
 def make_eval_facts(
     models: Mapping[str, Sequence[Row]], by: Sequence[str] = (), most: int = 100
 ) -> dict[str, Any]:
-    """The facts of an eval of these models, named by their model where there are several."""
+    """The facts of an eval of these models; with several models, metrics are named by model."""
     definitions = metric_tables.add_pass_at_k([], {**metric_tables.COMPLETION_RATES, **METRICS})
     metrics: dict[str, Any] = {}
     breakdowns: list[Any] = []

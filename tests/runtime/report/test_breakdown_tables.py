@@ -14,7 +14,7 @@ def breakdown_markup(make, facts):
 
 
 def headed(drawn):
-    """What heads the rows of the breakdowns, in order."""
+    """The row headers of the breakdowns, in order."""
     return re.findall(r'<th scope="rowgroup"[^>]*>([^<]*)</th>', drawn)
 
 
@@ -29,14 +29,14 @@ def test_the_largest_groups_come_first(make):
 def test_a_group_has_its_metrics_with_intervals_and_its_rates(make):
     facts = make_eval_facts({"base": scored_rows(0.5)}, ["topic"])
     drawn = metrics_section(breakdown_markup(make, facts))
-    section = drawn[drawn.index("broken down") :]
+    section = drawn[drawn.index(": breakdown") :]
     for one in facts["breakdowns"]:
         if one["metric"] in ("accuracy", "length"):
             assert f"<b>{one['value']:.3f}</b>" in section
             assert f"{one['low']:.3f} \u2013 {one['high']:.3f}" in section
         else:
             assert f">{one['value']:.1%}<" in section
-    for head in ("Unscored", "Cut short", "Timed out"):
+    for head in ("Unscored", "Truncated", "Timed out"):
         assert f">{head}</th>" in section
     assert section.count('class="small"') == 3
 
@@ -55,7 +55,7 @@ def test_a_long_table_is_folded_and_its_smallest_groups_are_left_out(make):
     assert '<details class="column">' in drawn
     assert "400 values" in drawn
     assert len(headed(drawn)) == 300
-    assert "100 smaller groups left out: see breakdowns.json." in drawn
+    assert "100 smaller groups not shown: see breakdowns.json." in drawn
 
 
 def test_values_of_other_types_stay_apart(make):
@@ -80,7 +80,7 @@ def test_breakdowns_that_are_not_what_they_should_be_break_nothing(make, odd):
 def test_an_eval_whose_groups_have_no_names_shows_none(make):
     facts = make_eval_facts({"base": scored_rows(0.5)}, ["topic"])
     facts["breakdowns"] = [{k: v for k, v in one.items() if k != "group"} for one in facts["breakdowns"]]
-    assert "broken down" not in metrics_section(breakdown_markup(make, facts))
+    assert ": breakdown" not in metrics_section(breakdown_markup(make, facts))
 
 
 def test_the_product_has_the_groups_for_which_the_facts_had_no_room(run_builder, make):

@@ -69,8 +69,8 @@ def test_the_other_side_of_an_episode_is_its_environment(make):
 
 def test_an_episode_without_its_turns_says_what_its_text_is(make):
     sample = Sample(step=0, prompt="Play.", completion="5\n7", values={})
-    assert "All that the model said" in shown(make, sample, params=WORLD)
-    assert "All that the model said" not in shown(make, sample)
+    assert "Model output" in shown(make, sample, params=WORLD)
+    assert "Model output" not in shown(make, sample)
 
 
 def test_a_sample_names_its_model_and_can_be_chosen_by_it(make):

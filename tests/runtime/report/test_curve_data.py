@@ -72,7 +72,7 @@ def test_values_that_are_no_numbers_are_counted_and_break_the_line():
     line = drawn.split('<path d="')[1].split('"')[0]
     assert line.count("M") == 2
     assert drawn.count('class="lost"') == 2
-    assert "2 values not a number" in drawn
+    assert "2 non-finite values" in drawn
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_checkpoints_and_resumptions_are_marked():
     )
     assert "checkpoint at step 4" in drawn
     assert "step 99" not in drawn
-    assert "went on from step 2" in drawn
+    assert "resumed from step 2" in drawn

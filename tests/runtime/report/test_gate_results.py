@@ -37,7 +37,7 @@ def test_a_condition_is_drawn_with_its_interval_and_its_threshold(make):
     assert "95% interval <b>0.826 to 0.945</b>" in drawn
     assert 'x1="80.00%" x2="80.00%" y1="18" y2="58" class="threshold"' in drawn
     assert '<rect x="80.00%" y="22" width="20.00%"' in drawn
-    assert 'aria-label="pass: estimate 0.900, interval 0.826 to 0.945; it has to be at least 0.8"' in drawn
+    assert 'aria-label="pass: estimate 0.900, interval 0.826 to 0.945; required: at least 0.8"' in drawn
 
 
 def test_the_side_on_which_at_most_holds_is_the_left(make):
@@ -59,7 +59,7 @@ def test_a_comparison_tells_its_test_its_margin_and_what_took_no_part(make):
     assert f"{found['method'].replace(chr(39), '&#x27;')}, p <b>{found['p']:.2g}</b>" in drawn
     assert "margin <b>+0.100</b>" in drawn
     assert "from <b>0.514 to 1.000</b>" in drawn
-    assert "left out, as only one side has a value <b>13 items</b>" in drawn
+    assert "left out because only one side has a value <b>13 items</b>" in drawn
 
 
 def test_a_failure_that_the_correction_leaves_open_says_so(make):
@@ -77,14 +77,14 @@ def test_a_failure_that_the_correction_leaves_open_says_so(make):
     assert looks[0]["verdict"] == "fail"
     assert ruled.conditions[0]["verdict"] == "inconclusive"
     drawn = gates_section(gate(make, *ruled.conditions, verdict=ruled.verdict))
-    assert "left open by <b>Holm&#x27;s correction, which asks for a p of 0.025</b>" in drawn
-    assert drawn.count("left open by") == 1
+    assert "inconclusive after <b>Holm&#x27;s correction, which requires p below 0.025</b>" in drawn
+    assert drawn.count("inconclusive after") == 1
 
 
 def test_one_item_is_no_interval(make):
     found = {"text": "t", "kind": "at_least", "verdict": "inconclusive", "threshold": 0.5, "items": 1}
     drawn = gates_section(gate(make, {**found, "value": 0.75, "low": None, "high": None}))
-    assert "1 item with the value 0.750: too few for an interval." in drawn
+    assert "Value 0.750 from 1 item: too few for an interval." in drawn
 
 
 def test_a_comparison_without_any_change(make):
@@ -95,7 +95,7 @@ def test_a_comparison_without_any_change(make):
 
 def test_a_gate_without_scored_items_is_inconclusive(make):
     drawn = gates_section(gate(make, threshold(values=()), verdict="inconclusive"))
-    assert "no scored items" in drawn
+    assert "No item was scored" in drawn
     assert "inconclusive" in drawn
 
 
@@ -112,7 +112,7 @@ def test_a_gate_that_was_not_reached_shows_what_it_would_ask(make):
 @pytest.mark.parametrize(
     ("verdict", "on_fail", "export", "said"),
     [
-        ("pass", "stop", "done", "let what stands after it through"),
+        ("pass", "stop", "done", "let the steps that depend on it run"),
         ("fail", "stop", "held", "held back export"),
         ("fail", "warn", "done", "on_fail: warn"),
     ],
@@ -179,11 +179,11 @@ def test_the_cards_show_the_last_metrics_and_the_gates(make):
         ("done", "Finished", "All 2 steps finished."),
         ("cached", "Finished", "All 2 steps finished, 1 of them in earlier runs."),
         ("failed", "Failed", "two failed: out of luck."),
-        ("interrupted", "Interrupted", "stopped in two"),
+        ("interrupted", "Interrupted", "interrupted in two"),
         ("held", "Held at a gate", "two was held back by a gate."),
         ("blocked", "Not finished", "1 of 2 steps finished."),
-        ("running", "Unfinished", "still under way"),
-        ("waiting", "Unfinished", "still under way"),
+        ("running", "Unfinished", "in progress when this page was generated"),
+        ("waiting", "Unfinished", "in progress when this page was generated"),
     ],
 )
 def test_the_top_says_how_the_run_ended(make, state, title, said):

@@ -18,7 +18,7 @@ HOSTILE = [
 
 
 class Reader(HTMLParser):
-    """What a parser finds: the elements that were opened, and the text."""
+    """The opened elements and the text, as an HTML parser reads them."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)

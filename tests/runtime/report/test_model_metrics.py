@@ -73,7 +73,7 @@ def test_differences_in_what_was_lost_are_folded_away(make):
     for row in worse[:9]:
         row["node:is unscored"] = True
     drawn = metrics_section(evaluated(make, make_eval_facts({"base": scored_rows(0.5), "other": worse})))
-    folded = drawn[drawn.index("1 difference in what was unscored, cut or late") :]
+    folded = drawn[drawn.index("1 difference in unscored, truncated or timed-out items") :]
     assert "<b>other</b>" in folded
     assert ">More</th>" in folded
     assert drawn.count("<details") == 1
@@ -129,4 +129,4 @@ def test_a_run_of_many_evals_is_one_page_of_bounded_size(make):
     steps = tuple(replace(r, facts=facts, breakdowns=tuple(facts["breakdowns"])) for r in run.steps)
     text = render_page(replace(run, steps=steps))
     assert len(text) < 10_000_000
-    assert "140 more evals are not broken down here" in text
+    assert "Details of 140 more evals are not shown" in text

@@ -26,7 +26,7 @@ HOSTILE = (
 
 
 class Tree(HTMLParser):
-    """Reads a page strictly: every element must be closed where it was opened."""
+    """A strict parser: every element must be closed in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -57,7 +57,7 @@ class Tree(HTMLParser):
 
 @pytest.fixture
 def full(make):
-    """A run with everything in it."""
+    """A run with every kind of content."""
     check = make.step(
         "check", "eval", inputs=("sft",), params={"reward": make.reward, "metrics": make.metrics}
     )
@@ -73,7 +73,7 @@ def full(make):
         sft,
         state="failed",
         reason="it broke",
-        advice="mend it",
+        advice="fix it",
         log_tail=("last words",),
         events=StepEvents(
             metrics={"loss": ((1.0, 2.0), (2.0, math.nan), (3.0, 1.0)), "flat": ((1.0, 0.0), (2.0, 0.0))},
@@ -111,7 +111,7 @@ def test_a_page_has_all_its_parts(full):
     for words in (
         "It learns to add.",
         "it broke",
-        "mend it",
+        "fix it",
         "last words",
         "careful",
         "HUB_TOKEN",
@@ -165,7 +165,7 @@ def test_nothing_is_loaded_and_only_the_own_script_may_run(full):
 
 
 def hostile(make, words):
-    """A run that says the same in every place that takes text."""
+    """A run with the same text in every text field."""
     step = make.step(words, words, inputs=(words,), params={words: words}, secrets=(words,), image=words)
     gate = make.step(f"g{words}", "gate", params={"on_fail": words})
     record, gated = make.run(step, gate).steps
@@ -242,7 +242,7 @@ def test_a_run_of_a_thousand_steps_is_one_page_of_bounded_size(make):
     assert len([tag for tag, _ in tree.elements if tag == "article"]) <= 2000
     points_drawn = sum(len(curve["x"]) for curve in json.loads(tree.scripts[0]))
     assert points_drawn <= 60_000
-    assert "only their main metrics are drawn" in text
+    assert "only the main metrics" in text
 
 
 def test_a_run_of_which_nothing_is_known_is_a_page(make):
@@ -276,4 +276,4 @@ def test_figures_that_change_are_drawn_and_the_others_told(make):
     drawn = re.findall(r"<figcaption><span [^>]*>([^<]*)<", text)
     assert drawn == ["reward \u00b7 total (total)", "reward \u00b7 format", "loss"]
     assert "learning rate <b>0.25</b>" in text
-    assert "lost was never a number" in text
+    assert "lost has no finite value" in text

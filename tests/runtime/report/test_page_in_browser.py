@@ -1,4 +1,4 @@
-"""The page in a real browser: it renders, answers, loads nothing, and the console stays silent."""
+"""The page in a real browser: it renders, responds, loads nothing, and logs nothing to the console."""
 
 import json
 import math
@@ -13,7 +13,7 @@ HOSTILE = "</script><script>console.error(1)</script><img src=x onerror=console.
 
 @pytest.fixture
 def report(run_builder, make, tmp_path):
-    """The report of a run that was made by the real classes, hostile texts in it."""
+    """The report of a run with hostile texts."""
     params = {"reward": make.reward}
     run_builder.begin(
         make.step("base", "model"),
@@ -85,7 +85,7 @@ def test_the_page_renders_in_silence(browser, report, scheme, width):
 
 
 def test_text_can_be_told_from_what_it_stands_on(browser, report):
-    """Contrast of small text, by the formula of WCAG, in both schemes."""
+    """The WCAG contrast of small text in both color schemes."""
     contrast = """(() => {
       const light = (colour) => {
         const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)

@@ -102,7 +102,7 @@ def test_a_chain_too_long_to_draw_is_mapped(make):
 
 def test_one_step_and_none(make):
     assert plan_section(make.run(make.step("only"))).count('class="shape"') == 1
-    assert "Nothing is known" in plan_section(make.run())
+    assert "The steps of this run are not known" in plan_section(make.run())
 
 
 def test_a_gate_is_pointed_and_shows_its_verdict(make):

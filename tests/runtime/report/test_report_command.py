@@ -59,7 +59,7 @@ def test_every_run_ends_with_its_report(tmp_path, status, code, said):
 
 @pytest.mark.slow
 def test_a_report_that_cannot_be_written_hides_nothing(tmp_path):
-    """A stage puts a folder where the report would go."""
+    """A stage creates a folder at the path of the report."""
     home = tmp_path / "home"
     blocked = RECIPE.replace(
         "exit STATUS", f"for run in {home}/runs/*; do mkdir -p $run/report.html/in-the-way; done"

@@ -16,7 +16,7 @@ def sample(step, completion, **values):
 
 @pytest.fixture
 def finished(run_builder, make):
-    """A run with a step that was made, one that was there, and one that failed."""
+    """A run with a finished step, a cached one and a failed one."""
     steps = make.step("sft"), make.step("before", "eval", inputs=("sft",)), make.step("grpo", inputs=("sft",))
     run_builder.begin(*steps)
     run_builder.done("sft", [metrics(1, loss=2.0), metrics(2, loss=1.0, note=3)], steps=2)
@@ -142,7 +142,7 @@ def test_events_that_cannot_be_put_in_order_are_named(finished):
     path = record_of(finished, "sft") / "events.jsonl"
     path.write_text('{"kind": "metrics", "step": "x"}\n{"kind": "started"}\n{"kind": "resumed", "step": 1}\n')
     run = finished.record()
-    assert run.read_errors == ("The events of sft are damaged: its curves and samples are missing here.",)
+    assert run.read_errors == ("The events of sft are damaged. Its curves and samples are missing.",)
     assert run.steps[0].events == StepEvents()
 
 
@@ -151,7 +151,7 @@ def test_a_product_that_is_gone_is_named(finished):
     run = finished.record()
     assert "sft" in run.read_errors[0]
     assert run.steps[0].state == "done"
-    assert "no longer in the store" in finished.page()
+    assert "missing from the store" in finished.page()
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_damaged_journal_is_named(finished, damage):
 def test_a_plan_that_cannot_be_read_leaves_the_journal(finished, text):
     (finished.run / "plan.json").write_text(text)
     run = finished.record()
-    assert "plan of this run cannot be read" in run.read_errors[0]
+    assert "plan of this run is not readable" in run.read_errors[0]
     assert [record.id for record in run.steps] == ["sft", "before", "grpo"]
     assert run.steps[0].events.metrics["loss"]
     assert "grpo" in finished.page()
@@ -206,7 +206,7 @@ def test_a_run_of_which_nothing_can_be_read_still_has_a_page(finished):
         path.write_bytes(b"\x00")
     page = finished.page()
     assert finished.run.name in page
-    assert "cannot be read" in page
+    assert "is not readable" in page
 
 
 def test_values_of_secrets_are_taken_out(run_builder, make):
@@ -214,7 +214,10 @@ def test_values_of_secrets_are_taken_out(run_builder, make):
     run_builder.begin(make.step("judge", secrets=("JUDGE_KEY",)), make.step("late", inputs=("judge",)))
     run_builder.work(
         "judge",
-        [sample(0, f"I was told {secret}", note=secret), ("warning", {"message": secret, "advice": secret})],
+        [
+            sample(0, f"the token is {secret}", note=secret),
+            ("warning", {"message": secret, "advice": secret}),
+        ],
         log=f"key={secret}",
     )
     run_builder.settle(

@@ -11,7 +11,7 @@ def sample(**values):
 
 @pytest.fixture
 def judged(make):
-    """An eval that counts a node, and a stage that trains on the same reward."""
+    """An eval with a rate metric on a node, and a stage that trains on the same reward."""
     check = make.step("check", "eval", params={"reward": make.reward, "metrics": make.metrics})
     return make.run(check, make.step("grpo", params={"reward": make.reward}), make.step("sft"))
 
@@ -64,7 +64,7 @@ def with_samples(make, *samples, stages=1):
 def test_long_texts_are_cut_and_it_is_said(make):
     long = Sample(step=0, prompt="p", completion="x" * 50_000, values={"note": "y" * 500})
     drawn = samples_section(with_samples(make, long))
-    assert "42,000 more letters are not shown" in drawn
+    assert "42,000 more characters are not shown" in drawn
     assert "y" * 80 not in drawn
     assert len(drawn) < 20_000
 

@@ -25,26 +25,28 @@ def test_a_run_of_some_steps_is_finished_and_says_what_it_left_out(make):
     run = left_out(make, "two")
     assert run_outcome(run) == ("done", "Finished")
     assert "All 2 steps finished. 1 more step was skipped." in page_header(run)
-    assert failures_title(run) == "What was left out"
+    assert failures_title(run) == "Skipped steps"
     assert "<b>two</b>: not selected" in failures_section(run)
     assert "skipped: not selected" in timeline_section(run)
 
 
 def test_a_long_reason_stands_where_there_is_room(make):
-    run = left_out(make, "two", reason="the gate ship was inconclusive: this is for another case")
-    assert "for another case" in failures_section(run)
-    assert "for another case" not in timeline_section(run)
+    run = left_out(
+        make, "two", reason="the gate ship was inconclusive, and this step belongs to another branch"
+    )
+    assert "belongs to another branch" in failures_section(run)
+    assert "belongs to another branch" not in timeline_section(run)
 
 
 def test_a_run_that_had_nothing_to_do(make):
     run = left_out(make, "two", "three", state="cached")
     assert run_outcome(run) == ("cached", "Finished: nothing to run")
-    assert "All 1 step had finished in earlier runs. 2 more steps were skipped." in page_header(run)
+    assert "All 1 step finished in earlier runs. 2 more steps were skipped." in page_header(run)
 
 
 def test_what_failed_is_not_called_left_out(make):
     run = left_out(make, "two", state="failed")
-    assert failures_title(run) == "What did not finish"
+    assert failures_title(run) == "Not finished"
 
 
 @pytest.mark.parametrize("skipped", [("two",), ("one", "two", "three")])
@@ -72,17 +74,20 @@ def branched(make, verdict, more, other):
 
 def test_a_branch_that_was_not_taken_is_named_at_its_gate(make):
     drawn = gates_section(branched(make, "fail", "done", "skipped"))
-    assert "It had more run." in drawn
-    assert "It left other for another case." in drawn
-    assert "A failure of one of its 2 conditions counts after Holm&#x27;s correction." in drawn
+    assert "It started more." in drawn
+    assert "It skipped other: the branch of another verdict." in drawn
+    assert "A condition fails only after Holm&#x27;s correction over all 2 conditions." in drawn
     passed = gates_section(branched(make, "pass", "skipped", "skipped"))
-    assert "It let what stands after it through. It left more@a and other for another case." in passed
+    assert (
+        "It let the steps that depend on it run. It skipped more@a and other: the branch of another verdict."
+        in passed
+    )
 
 
 def test_a_gate_that_was_skipped_says_so(make):
     run = make.run(make.step("ship", "gate"))
-    run = replace(run, steps=(replace(run.steps[0], state="skipped", reason="as asked"),))
-    assert "This gate was skipped (as asked)." in gates_section(run)
+    run = replace(run, steps=(replace(run.steps[0], state="skipped", reason="excluded with --skip"),))
+    assert "This gate was skipped (excluded with --skip)." in gates_section(run)
 
 
 def test_what_a_skipped_step_once_said_is_not_of_this_run(run_builder, make):

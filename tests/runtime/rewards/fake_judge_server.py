@@ -1,4 +1,4 @@
-"""A model behind a real HTTP server of this machine, in the forms of each provider."""
+"""A local HTTP server with the API of each provider, for judges in tests."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class FakeJudge:
-    """A model that answers by a function from the request's body to a status and a text."""
+    """A model that replies with a function from the request's body to a status and a text."""
 
     url: str = ""
     answer: Callable[[dict[str, Any]], tuple[int, str]] = lambda body: (200, "fine\nVERDICT: 7")
@@ -61,7 +61,7 @@ def request_handler(model: FakeJudge) -> type[BaseHTTPRequestHandler]:
 
 @contextmanager
 def run_judge(model: FakeJudge) -> Iterator[FakeJudge]:
-    """The model with its address, for as long as it is asked."""
+    """Run the server for the duration of the context."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), request_handler(model))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Compiles a reward written in YAML as a recipe has it, and scores rows by it."""
+"""Compiles a reward in YAML, and scores rows with it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,15 +16,15 @@ LIBRARY = Path(__file__).parents[3] / "recipes"
 
 
 def compile_yaml_reward(
-    reward: Mapping[str, Any], beside: Mapping[str, bytes] | None = None, **sections: Any
+    reward: Mapping[str, Any], files: Mapping[str, bytes] | None = None, **sections: Any
 ) -> CompiledReward:
-    """What the compiler makes of a reward; `sections` stand beside it in the recipe."""
+    """Compile a reward. `sections` are further sections of the recipe."""
     import io
 
     text = io.StringIO()
     YAML(typ="safe").dump({**sections, "rewards": {"it": dict(reward)}}, text)
     source = SourceFile("recipe.yaml", text.getvalue().encode())
-    return compile_reward(CompileRequest(source=source, catalog=CATALOG, read=dict(beside or {}).get), "it")
+    return compile_reward(CompileRequest(source=source, catalog=CATALOG, read=dict(files or {}).get), "it")
 
 
 def compiled_graph(reward: Mapping[str, Any], **sections: Any) -> Compiled:
@@ -45,7 +45,7 @@ def evaluate_graph(
 
 
 def library_reward(file: str, name: str, *settings: tuple[str, str]) -> Compiled:
-    """A reward that recipes share, by the way that they take it: through `extends`."""
+    """A reward of the library, used with `extends`."""
     text = f"recipe: 1\nname: user\nextends: shared/{file}\n"
     files = {f"shared/{file}": (LIBRARY / file).read_bytes()}
     request = CompileRequest(

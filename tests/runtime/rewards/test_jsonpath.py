@@ -1,4 +1,4 @@
-"""Queries of RFC 9535: what they find, what is refused, and that none looks at more than it may."""
+"""JSONPath queries (RFC 9535): results, errors, and limits."""
 
 import json
 
@@ -78,9 +78,9 @@ def test_a_text_that_is_no_query_is_refused(query: str):
 def test_a_path_is_checked_in_both_its_forms():
     check_path("$.a[?@.b > 1]")
     check_path("a[0].b")
-    with pytest.raises(ValueError, match="a name was expected"):
+    with pytest.raises(ValueError, match="expected a name"):
         check_path("$.a.")
-    with pytest.raises(ValueError, match="no step of a path"):
+    with pytest.raises(ValueError, match="invalid path at `"):
         check_path("a[?@.b > 1]")
 
 

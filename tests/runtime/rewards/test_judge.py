@@ -1,4 +1,4 @@
-"""A judge behind a real HTTP server of this machine: what is asked, how often, and what is made of it."""
+"""Judges with a local HTTP server: requests, retries, verdicts, and failures."""
 
 import threading
 import time
@@ -35,7 +35,7 @@ def judged(
 
 
 def by_text(verdicts: dict[str, str]) -> Callable[[dict[str, Any]], tuple[int, str]]:
-    """Answers by the text that stands between the tags of the request."""
+    """Reply depending on the judged text in the request."""
 
     def answer(body: dict[str, Any]) -> tuple[int, str]:
         text = body["messages"][-1]["content"].split("<judged>\n")[1].split("\n</judged>")[0]
@@ -54,7 +54,7 @@ def test_a_verdict_is_the_value_and_the_reply_its_reason(model: FakeJudge):
         "warm\nVERDICT: 9",
         "not asked",
     ]
-    assert len(model.requests) == 2  # equal texts are asked about once
+    assert len(model.requests) == 2  # equal texts are judged once
 
 
 def test_the_request_holds_rubric_scale_and_what_stands_beside(model: FakeJudge):
@@ -70,7 +70,7 @@ def test_the_request_holds_rubric_scale_and_what_stands_beside(model: FakeJudge)
     assert "Is it kind?" in system
     assert "from 0 (worst) to 5 (best)" in system
     assert "<question>\nWhy?\n</question>" in user
-    assert user.count("</judged>") == 1  # a completion cannot end its own place
+    assert user.count("</judged>") == 1  # a completion cannot close its own tag
     assert (seen["body"]["model"], seen["body"]["max_tokens"], seen["body"]["temperature"]) == (
         "judge-1",
         50,
@@ -104,7 +104,7 @@ def test_no_more_requests_are_under_way_than_the_endpoint_allows(model: FakeJudg
 
     def answer(body: dict[str, Any]) -> tuple[int, str]:
         arrived.release()
-        while model.max_in_flight < 3:  # until as many as may are here together
+        while model.max_in_flight < 3:  # blocks until the maximum number of requests has arrived
             time.sleep(0.005)
         return 200, "VERDICT: 5"
 
@@ -138,16 +138,16 @@ def test_what_is_no_verdict_is_what_the_recipe_says(
 
 def test_a_failing_judge_can_end_the_step(model: FakeJudge):
     model.answer = lambda body: (200, "no number")
-    with pytest.raises(StepError, match="the reward's node `node`: no verdict"):
+    with pytest.raises(StepError, match="the reward node `node`: no verdict"):
         judged(model, ["x"], on_error="fail")
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
 def test_a_request_that_will_never_pass_ends_the_step_at_once(model: FakeJudge, status: int):
     model.answer = lambda body: (status, "no such model")
-    with pytest.raises(StepError, match=f"vllm answers {status}: .*no such model") as raised:
+    with pytest.raises(StepError, match=f"vllm returned status {status}: .*no such model") as raised:
         judged(model, ["x"], on_error=0.0)
-    assert raised.value.advice == "look at the endpoint's base_url, model and api_key"
+    assert raised.value.advice == "check the endpoint's base_url, model and api_key"
     assert len(model.requests) == 1
 
 
@@ -167,8 +167,8 @@ def test_what_never_had_its_turn_is_told_apart_from_what_had_no_answer(model: Fa
     release.set()
     reasons = [str(reason) for reason in scores.reasons["node"]]
     assert scores.values["node"] == [None] * 7
-    never = sum("it was never its turn" in reason for reason in reasons)
-    assert 0 < never <= 7 - len(model.requests)  # on a busy machine one may be cut off on its way
+    never = sum("never sent: " in reason for reason in reasons)
+    assert 0 < never <= 7 - len(model.requests)  # on a busy machine, one request may time out in flight
 
 
 TEXTS = [f"text {number}" for number in range(60)]
@@ -178,9 +178,9 @@ def test_a_judge_that_fails_for_one_cause_is_soon_asked_no_more(model: FakeJudge
     model.answer = lambda body: (503, "overloaded")
     scores = judged(model, TEXTS, {"concurrency": 8}, on_error=-1.0, on_timeout=-2.0, timeout_seconds=600)
     assert scores.values["node"] == [-1.0] * 60
-    assert len(model.requests) < 40, "every text was asked about, and more than once"
+    assert len(model.requests) < 40, "every text was requested, some of them more than once"
     reasons = [str(reason) for reason in scores.reasons["node"]]
-    assert sum("requests failed: vllm answers 503" in reason for reason in reasons) > 50
+    assert sum("requests failed: vllm returned status 503" in reason for reason in reasons) > 50
 
 
 def test_a_judge_that_hangs_costs_one_deadline_and_not_one_for_each_wave(model: FakeJudge):
@@ -190,7 +190,7 @@ def test_a_judge_that_hangs_costs_one_deadline_and_not_one_for_each_wave(model: 
     release.set()
     assert scores.values["node"] == [-2.0] * 60
     reasons = [str(reason) for reason in scores.reasons["node"]]
-    assert sum("requests failed: no reply in time" in reason for reason in reasons) >= 60 - 16
+    assert sum("requests failed: request timed out" in reason for reason in reasons) >= 60 - 16
     assert len(model.requests) <= 16
 
 

@@ -1,4 +1,4 @@
-"""What is not known is never taken for zero: how None goes through a graph."""
+"""Missing values are never treated as zero: how None propagates through a graph."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ from tests.runtime.rewards.reward_compilation import (
 from posttrain.runtime.rewards.engine.kleene_logic import kleene_all, kleene_any
 
 TRUTHS = [True, False, None]
-# Two nested repeats with a part in common: no engine finds out in time that this does not match.
+# Catastrophic backtracking: no engine finds in time that this does not match.
 ENDLESS = "(a|aa)+$"
 
 
 def value_of(node: Any, **reads: Any) -> Any:
-    """The value of one node over one row; the reads' types go by their values."""
+    """The value of one node for one row. The column types are those of the values."""
     kinds = {bool: "boolean", str: "text", float: "number", int: "number"}
     types = {name: kinds.get(type(value), "any") for name, value in reads.items()}
     graph = compiled_graph(
@@ -95,12 +95,12 @@ def test_a_pattern_that_never_ends_leaves_its_row_unknown():
     }
     scores = evaluate_graph(compiled_graph(reward), {"completion": ["aaa", "a" * 60 + "b", "b"]})
     assert scores.values["found"] == ["aaa", None, None]
-    # The second is not known to be absent, as the third is: whatever reads it abstains.
+    # The second is unknown, the third is absent: only nodes that read the second abstain.
     assert scores.values["there"] == [True, None, False]
     assert scores.values["is_a"] == [False, None, False]
     assert scores.values["returns"] == [1.0, None, 0.0]
-    assert scores.reasons["found"][1] == "the pattern ran out of time"
-    assert scores.reasons["is_a"][1] == "what this reads could not be told"
+    assert scores.reasons["found"][1] == "the pattern timed out"
+    assert scores.reasons["is_a"][1] == "an input of this node is unknown"
 
 
 @pytest.mark.parametrize(("otherwise", "expected"), [("abstain", None), (False, False), (True, True)])

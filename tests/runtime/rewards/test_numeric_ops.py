@@ -1,4 +1,4 @@
-"""The values of ops that combine numbers and conditions, for numbers that anyone can check."""
+"""The values of ops that combine numbers and conditions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What each op gives for the rows of `cases.yaml`, and that every op is among them somewhere."""
+"""The results of ops for the rows of `cases.yaml`, which must include every text op."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A function of the user's, in its own process: what it gives, and what becomes of it when it misbehaves."""
+"""User-defined functions in worker processes: results, timeouts, and failures."""
 
 import os
 import subprocess
@@ -26,14 +26,14 @@ def _ended() -> Iterator[None]:
 
 
 def graph_of(tmp_path: Path, code: str, **params: Any) -> tuple[Compiled, Graph]:
-    """The graph of one python node over the file `grade.py`, whose text is `code`."""
+    """A graph with one python node that uses the file `grade.py` with the text `code`."""
     (tmp_path / "grade.py").write_text(textwrap.dedent(code))
     (tmp_path / "known_words.py").write_text("KNOWN = {'yes': 1.0, 'no': 0.0}\n")
-    beside = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    contents = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     node = {"python": {"call": "grade.py:score", "with": {"text": "completion"}, **params}}
     reads = {"completion": "text"}
     found = compile_yaml_reward(
-        {"reads": reads, "nodes": {"node": node}, "returns": {"length": "completion"}}, beside
+        {"reads": reads, "nodes": {"node": node}, "returns": {"length": "completion"}}, contents
     )
     assert found.graph is not None, found.diagnostics
     files = {role: tmp_path / file.path for role, file in found.graph.files.items()}
@@ -93,11 +93,11 @@ def test_a_call_that_hangs_is_killed_and_the_next_one_runs(tmp_path: Path):
     assert not alive(int(before))
     assert ready.evaluate({"completion": ["c"]}).values["node"] == [
         after
-    ]  # the process is kept for the next batch
+    ]  # the process is reused for the next batch
 
 
 def alive(process: int) -> bool:
-    """Whether a process runs; one that has ended and only waits to be collected does not."""
+    """Whether a process is running. A zombie is not."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -122,7 +122,7 @@ def test_a_call_that_fails_is_told_and_scored_as_the_recipe_says(tmp_path: Path,
     scores = score(tmp_path, code, ["ok", "bad", "ok"], low=0.0, high=1.0, on_error=-1.0)
     assert scores.values["node"] == [0.5, -1.0, 0.5]
     assert scores.reasons["node"][1].startswith("`grade.py:score`: ")
-    with pytest.raises(StepError, match=r"the reward's node `node`: `grade\.py:score`: "):
+    with pytest.raises(StepError, match=r"the reward node `node`: `grade\.py:score`: "):
         score(tmp_path, code, ["bad"], low=0.0, high=1.0)
 
 

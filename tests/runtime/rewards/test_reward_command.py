@@ -1,4 +1,4 @@
-"""`recipe reward` as a user calls it."""
+"""The command `recipe reward`."""
 
 import json
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_a_users_function_and_a_setting_are_taken(tmp_path: Path, rows: Path):
     assert json.loads(done.stdout.splitlines()[0])["reasons"] == {"returns": "by length"}
     refused = run_command("reward", recipe, "long", "--rows", rows)
     assert refused.returncode == 1
-    assert "it returned 41, which does not lie in -inf .. +1" in refused.stderr
+    assert "it returned 41, which is outside -inf .. +1" in refused.stderr
 
 
 @pytest.mark.parametrize(

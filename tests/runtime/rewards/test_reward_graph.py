@@ -1,4 +1,4 @@
-"""How a graph is carried out: once for equal rows, slow nodes side by side, by groups where asked."""
+"""The evaluation of graphs: distinct rows, concurrent slow nodes, and groups."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -67,7 +67,7 @@ def test_rows_of_messages_are_compared_by_what_they_hold():
 def test_slow_nodes_that_do_not_need_each_other_run_at_the_same_time():
     import threading
 
-    together = threading.Barrier(3, timeout=30)  # broken unless all three are under way at once
+    together = threading.Barrier(3, timeout=30)  # the barrier breaks unless all three run at the same time
 
     def run(params: None, operands: Operands, batch: Batch) -> list[float]:
         together.wait()
@@ -116,7 +116,7 @@ def test_normalized_values_are_relative_to_their_group(rows: list[tuple[int, flo
         given_values = [rows[place][1] for place in own]
         assert sum(values["center"][place] for place in own) == pytest.approx(0, abs=1e-9)
         assert all(0 <= values["rank"][place] <= 1 for place in own)
-        for method in METHODS:  # order is kept
+        for method in METHODS:  # the order is preserved
             pairs = sorted(zip(given_values, (values[method][place] for place in own), strict=True))
             assert [b for _, b in pairs] == sorted(b for _, b in pairs)
         squares = [values["zscore"][place] ** 2 for place in own]
@@ -129,7 +129,7 @@ def test_normalizing_without_prompts_is_refused():
     graph = compiled_graph(
         {"reads": {"completion": "text"}, "returns": {"normalize": {"length": "completion"}}}
     )
-    with pytest.raises(StepError, match="say nothing of prompts"):
+    with pytest.raises(StepError, match="the rows have no prompts"):
         evaluate_graph(graph, {"completion": ["a"]})
 
 

@@ -1,4 +1,4 @@
-"""The rewards that recipes extend, against the same rewards written by hand, value by value."""
+"""The reward library, compared with reference implementations in Python."""
 
 import itertools
 import re
@@ -17,7 +17,7 @@ REASONING, OPEN, CLOSE = "<end_working_out>", "<SOLUTION>", "</SOLUTION>"
 
 
 def by_hand(completion: str, answer: str) -> dict[str, float]:
-    """The four rewards, as the comment at the head of the library's file says them."""
+    """The four rewards, as defined in the comment of the library's file."""
     counts = [completion.count(tag) for tag in (REASONING, OPEN, CLOSE)]
     places = [completion.find(tag) for tag in (REASONING, OPEN, CLOSE)]
     solution = None

@@ -1,4 +1,4 @@
-"""A reward model as a node: trained by one stage, it scores in an eval, in GRPO and on its way."""
+"""A reward model as a node: trained by one stage, used in an eval, in GRPO and in its in-loop eval."""
 
 import random
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ def scored(folder: Path, columns: dict[str, list[Any]], **params: Any) -> Any:
 
 
 def by_hand(model: RewardModelScorer, prompt: str, completion: str) -> float:
-    """The score of one text alone, through the classes of the library itself."""
+    """The score of a single text, computed directly with transformers."""
     import torch
 
     turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": completion}]
@@ -126,7 +126,11 @@ def test_what_it_cannot_read_it_abstains_on(made: dict[str, Product]):
     found = scored(made["scorer"].files, {"completion": texts, "prompt": ["1+1"] * 3})
     assert found.values["node"][:2] == [None, None]
     assert found.values["node"][2] is not None
-    assert found.reasons["node"] == ["there is no text", "84 tokens, and the model reads 64", None]
+    assert found.reasons["node"] == [
+        "there is no text",
+        "84 tokens, more than the reward model's context of 64",
+        None,
+    ]
 
 
 def test_plain_text_ends_as_it_did_in_training(made: dict[str, Product]):
@@ -150,7 +154,7 @@ def test_loading_it_draws_no_random_number(made: dict[str, Product], monkeypatch
 
 
 def test_a_model_that_writes_is_refused(made: dict[str, Product]):
-    with pytest.raises(StepError, match="no reward model: it writes text"):
+    with pytest.raises(StepError, match="not a reward model: it generates text"):
         scored(made["sft"].files, {"completion": ["1"], "prompt": ["1"]})
 
 
@@ -158,12 +162,12 @@ def test_without_a_run_there_is_no_model():
     plan = graph_of(
         {"reads": {"completion": "text"}, "returns": {"reward_model": {"of": "completion", "model": "m"}}}
     )
-    with pytest.raises(StepError, match="the model `m` is not at hand"):
+    with pytest.raises(StepError, match="the reward model `m` is not available"):
         Graph.from_plan(plan.step_params()).evaluate({"completion": ["1"]})
 
 
 def test_a_killed_stage_goes_on_with_the_same_scores(bench: StageHarness):
-    """Loading the scorer again, in the middle of a training, must draw nothing."""
+    """Loading the reward model in a resumed run must not use the random number generators."""
     params = (
         "{max_steps: 6, num_prompts: 4, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 6,"
         " save_steps: 1}"

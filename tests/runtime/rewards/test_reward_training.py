@@ -1,4 +1,4 @@
-"""GRPO, evaluated before, with a judge behind a server of this machine and a function of the user's."""
+"""An eval and GRPO with a reward that combines a judge and a user-defined function."""
 
 import os
 import shutil

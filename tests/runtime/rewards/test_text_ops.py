@@ -1,4 +1,4 @@
-"""Laws of the ops that look at text."""
+"""Property tests of text ops."""
 
 import json
 import re
@@ -142,5 +142,5 @@ def test_paths_are_steps(path: str, expected: list[str | int]):
 
 @pytest.mark.parametrize("path", ["a..b", "a[", "[x]", "a b", "a[1"])
 def test_a_path_that_is_none_is_refused(path: str):
-    with pytest.raises(ValueError, match="no step of a path"):
+    with pytest.raises(ValueError, match="invalid path at `"):
         parse_path(path)

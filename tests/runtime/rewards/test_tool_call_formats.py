@@ -1,4 +1,4 @@
-"""The notations of tool calls: none of them runs anything, and none takes a text that is not one."""
+"""The tool call notations: no parser executes anything or accepts malformed calls."""
 
 import json
 
@@ -101,7 +101,7 @@ def test_a_text_without_a_call_gives_none(notation: Format, text: str):
     ],
 )
 def test_only_literals_are_arguments(text: str):
-    with pytest.raises(ValueError, match=r"argument|could not be read|no name"):
+    with pytest.raises(ValueError, match=r"argument|cannot be parsed|no name"):
         parse_calls(text, "pythonic", "", "")
 
 
@@ -117,7 +117,7 @@ def test_what_is_no_call_is_refused(value: object):
     if value == []:
         assert normalize_calls(value) == []
         return
-    with pytest.raises(ValueError, match="a call is a JSON object"):
+    with pytest.raises(ValueError, match="a call must be a JSON object"):
         normalize_calls(value)
 
 
@@ -125,7 +125,7 @@ def test_what_is_no_call_is_refused(value: object):
 def test_deep_nesting_is_no_call(notation: Format):
     text = "f(a=" + "[" * 5000 + "]" * 5000 + ")"
     if notation == "pythonic":
-        with pytest.raises(ValueError, match="could not be read"):
+        with pytest.raises(ValueError, match="cannot be parsed"):
             parse_calls(text, notation, "", "")
     else:
         assert parse_calls(text, notation, "", "") == []

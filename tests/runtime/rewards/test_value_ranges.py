@@ -1,7 +1,7 @@
-"""Ranges are true, and no wider than what independent parts can reach.
+"""Property tests of value ranges: they contain every value, and are tight for independent operands.
 
-Graphs are drawn at random over conditions of the data, each used once, so that parts are independent
-and every combination of them can be tried.
+Random graphs use each condition of the data once, so that operands are independent and every combination can
+be evaluated.
 """
 
 import itertools
@@ -35,7 +35,7 @@ def conditions() -> st.SearchStrategy[Any]:
 
 
 def numbers(*more: Any) -> st.SearchStrategy[Any]:
-    """Expressions that give numbers; `more` makes further ones from inner expressions."""
+    """Numeric expressions. `more` builds further ones from inner expressions."""
     leaf = st.one_of(
         NUMBERS,
         st.builds(
@@ -91,7 +91,7 @@ def combined(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def wild(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Ops whose ranges are true, but need not be reached: they compare a range point by point."""
+    """Ops whose ranges are valid but not always tight."""
     compared = st.builds(
         lambda of, name, to: {"compare": {"of": of, name: to}},
         inner,
@@ -126,7 +126,7 @@ def wild(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def filled(expression: Any, reads: dict[str, str]) -> Any:
-    """The expression with a read of its own at each place."""
+    """The expression with a separate column at each placeholder."""
     if expression in (CONDITION, NUMBER):
         name = f"r{len(reads)}"
         reads[name] = "boolean" if expression == CONDITION else "number"
@@ -137,7 +137,7 @@ def filled(expression: Any, reads: dict[str, str]) -> Any:
 
 
 def built(expression: Any) -> tuple[Any, dict[str, str]]:
-    """The compiled graph and its reads. A constant reward is an error, so something that varies is added."""
+    """The compiled graph and its columns. A constant reward is an error, so a varying term is added."""
     reads: dict[str, str] = {}
     node = filled(expression, reads)
     reward = {
@@ -219,7 +219,7 @@ def test_a_comparison_is_known_where_all_values_agree_on_it(
     values = evaluate_graph(graph, columns).values["node.of.0"]
     reach = graph.ranges["node.of.0"]
     assert reach.low <= min(values) <= max(values) <= reach.high
-    if bound != "equal" or len({*of, *to}) == 1:  # of two ranges that meet, values may still be equal
+    if bound != "equal" or len({*of, *to}) == 1:  # values of two overlapping ranges may be equal
         assert (reach.low, reach.high) == (min(values), max(values))
 
 

@@ -1,7 +1,7 @@
-"""What programs try against the sandbox, and what stops each. `docs/sandbox.md` shows this list.
+"""Attacks on the sandbox, and the defense that stops each. `docs/sandbox.md` shows this list.
 
-Every program gets the path of a file of the machine on its first line of input. None of them can pass: only
-the test knows what is expected.
+Every program reads the path of a file of the host from its first line of input. None of them can pass,
+because only the test has the expected output.
 """
 
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class Attack:
     group: str
     name: str
     program: str
-    # In the sandbox of namespaces, and in landlock's where it differs; None where it cannot be tried.
+    # The verdict with namespaces, and with Landlock if it differs. None if Landlock forbids the limits.
     verdict: Verdict
-    landlock: Verdict | None = "passed"  # stands for the same
+    landlock: Verdict | None = "passed"  # a placeholder for the same verdict
     stopped_by: str
     limits: Limits = LIMITS
     call: dict[str, Any] | None = None
@@ -44,7 +44,7 @@ _SYSCALL_PRELUDE = "import ctypes\ncall = ctypes.CDLL(None, use_errno=True).sysc
 
 
 def _syscall_program(name: str, arguments: str = "0, 0, 0, 0, 0") -> str:
-    """A program that makes a system call by its number."""
+    """A program that calls a system call by its number."""
     return f"{_SYSCALL_PRELUDE}print(call(NUMBER_{name}, {arguments}))"
 
 
@@ -54,7 +54,7 @@ PROCESSES = [
         name="fork bomb",
         program="import os\nwhile True:\n    os.fork()",
         verdict="forbidden",
-        stopped_by="the filter: a program may be one process",
+        stopped_by="the seccomp filter: a program has one process",
     ),
     Attack(
         group="Processes",
@@ -70,7 +70,7 @@ PROCESSES = [
         limits=SEVERAL_PROCESSES,
         verdict="timed_out",
         landlock=None,
-        stopped_by="the limit on processes, the time, and the end of the sandbox with all that is in it",
+        stopped_by="the limits on processes and time; the end of the sandbox, which kills all its processes",
     ),
     Attack(
         group="Processes",
@@ -81,11 +81,11 @@ PROCESSES = [
                 threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
         """,
         verdict="crashed",
-        stopped_by="the limit on threads",
+        stopped_by="the thread limit",
     ),
     Attack(
         group="Processes",
-        name="daemon left behind",
+        name="daemon process",
         program="""
             import os, time
             if os.fork() == 0:
@@ -99,7 +99,7 @@ PROCESSES = [
     ),
     Attack(
         group="Processes",
-        name="daemon left behind, where several processes are allowed",
+        name="daemon process, where several processes are allowed",
         program="""
             import os, time
             if os.fork() == 0:
@@ -113,14 +113,14 @@ PROCESSES = [
         limits=SEVERAL_PROCESSES,
         verdict="wrong",
         landlock=None,
-        stopped_by="the end of the sandbox with all that is in it",
+        stopped_by="the end of the sandbox, which kills all its processes",
     ),
     Attack(
         group="Processes",
-        name="another program in its place",
+        name="execute another program",
         program="import os\nos.execv('/bin/sh', ['sh', '-c', 'cat /etc/shadow; sleep 600 & id; id'])",
         verdict="forbidden",
-        stopped_by="the filter, which outlives an exec",
+        stopped_by="the filter, which stays active after exec",
     ),
     Attack(
         group="Processes",
@@ -142,19 +142,19 @@ PROCESSES = [
         """,
         verdict="wrong",
         landlock="forbidden",
-        stopped_by="its parent is the sandbox's first process, which it cannot harm; or the filter",
+        stopped_by="its parent is the first process of the sandbox, which ignores the signal; or the filter",
     ),
     Attack(
         group="Processes",
-        name="kill everything",
+        name="kill all processes",
         program="import os, signal\nos.kill(-1, signal.SIGKILL)",
         verdict="crashed",
         landlock="forbidden",
-        stopped_by="there is nothing else in the sandbox; or the filter",
+        stopped_by="the sandbox has no other processes; or the filter",
     ),
     Attack(
         group="Processes",
-        name="signals to the parent by way of a file",
+        name="send signals to the parent through a file",
         program="""
             import fcntl, os, signal
             reads, writes = os.pipe()
@@ -165,11 +165,11 @@ PROCESSES = [
         """,
         verdict="wrong",
         landlock="forbidden",
-        stopped_by="its parent is the sandbox's first process; or the filter",
+        stopped_by="its parent is the first process of the sandbox; or the filter",
     ),
     Attack(
         group="Processes",
-        name="tie the parent's hands by limits",
+        name="lower the limits of the parent",
         program="""
             import os, resource
             try:
@@ -179,14 +179,14 @@ PROCESSES = [
         """,
         verdict="wrong",
         landlock="forbidden",
-        stopped_by="its parent is the sandbox's first process; or the filter",
+        stopped_by="its parent is the first process of the sandbox; or the filter",
     ),
 ]
 
 TIME = [
     Attack(
         group="Time",
-        name="endless loop, deaf to signals",
+        name="endless loop that ignores signals",
         program="""
             import signal
             for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
@@ -196,7 +196,7 @@ TIME = [
         """,
         limits=SHORT_TIME,
         verdict="timed_out",
-        stopped_by="the limit on a core's time, whose second word is SIGKILL",
+        stopped_by="the limit on CPU time, which sends SIGKILL after SIGXCPU",
     ),
     Attack(
         group="Time",
@@ -204,7 +204,7 @@ TIME = [
         program="import time\ntime.sleep(600)",
         limits=SHORT_TIME,
         verdict="timed_out",
-        stopped_by="the wall clock",
+        stopped_by="the limit on wall-clock time",
     ),
     Attack(
         group="Time",
@@ -212,7 +212,7 @@ TIME = [
         program="import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)",
         limits=SHORT_TIME,
         verdict="timed_out",
-        stopped_by="the wall clock",
+        stopped_by="the limit on wall-clock time",
     ),
     Attack(
         group="Time",
@@ -220,22 +220,22 @@ TIME = [
         program="import os, time\nos.closerange(0, 64)\ntime.sleep(600)",
         limits=SHORT_TIME,
         verdict="timed_out",
-        stopped_by="the wall clock",
+        stopped_by="the limit on wall-clock time",
     ),
     Attack(
         group="Time",
-        name="read standard input for ever",
+        name="read standard input in an endless loop",
         program="import sys\nwhile True:\n    sys.stdin.read()",
         limits=SHORT_TIME,
         verdict="timed_out",
-        stopped_by="input is a sealed file with an end; then the limit on a core's time",
+        stopped_by="the input is a file with an end; then the limit on CPU time",
     ),
     Attack(
         group="Time",
-        name="a source that takes long to compile",
+        name="source code that is slow to compile",
         program="x = " + "(" * 50_000 + ")" * 50_000,
         verdict="crashed",
-        stopped_by="it is compiled inside the sandbox",
+        stopped_by="it compiles inside the sandbox",
     ),
 ]
 
@@ -243,27 +243,27 @@ MEMORY = [
     Attack(
         group="Memory",
         name="memory bomb",
-        program="kept = []\nwhile True:\n    kept.append(bytearray(1 << 20))",
+        program="chunks = []\nwhile True:\n    chunks.append(bytearray(1 << 20))",
         verdict="memory",
-        stopped_by="the limit on memory",
+        stopped_by="the memory limit",
     ),
     Attack(
         group="Memory",
-        name="all of it at once",
+        name="one huge allocation",
         program="bytearray(1 << 42)",
         verdict="memory",
-        stopped_by="the limit on memory",
+        stopped_by="the memory limit",
     ),
     Attack(
         group="Memory",
-        name="memory as a file without a name",
+        name="memory as an anonymous file",
         program="import os\nos.ftruncate(os.memfd_create('hoard'), 1 << 40)",
         verdict="crashed",
-        stopped_by="the filter: the call does not exist",
+        stopped_by="the filter: the system call fails with ENOSYS",
     ),
     Attack(
         group="Memory",
-        name="shared memory that outlives its owner",
+        name="persistent shared memory",
         program=_syscall_program("shmget", "0, 1 << 30, 0o1600"),
         verdict="forbidden",
         stopped_by="the filter",
@@ -273,11 +273,11 @@ MEMORY = [
         name="deep recursion",
         program="def f(n):\n    return f(n + 1)\nf(0)",
         verdict="crashed",
-        stopped_by="Python's own limit",
+        stopped_by="the recursion limit of Python",
     ),
     Attack(
         group="Memory",
-        name="deep recursion, with the limit taken away",
+        name="deep recursion without Python's limit",
         program="""
             import sys
             sys.setrecursionlimit(10**9)
@@ -287,14 +287,14 @@ MEMORY = [
             repr(Deep())
         """,
         verdict="crashed",
-        stopped_by="the limit on the stack",
+        stopped_by="the limit on the stack size",
     ),
     Attack(
         group="Memory",
         name="raise the limits",
         program="import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))",
         verdict="crashed",
-        stopped_by="only root may raise them",
+        stopped_by="only root can raise limits",
     ),
 ]
 
@@ -315,7 +315,7 @@ DISK = [
             raise refused
         """,
         verdict="crashed",
-        stopped_by="nothing can be written to",
+        stopped_by="the file system is read-only",
     ),
     Attack(
         group="Disk",
@@ -328,7 +328,7 @@ DISK = [
         limits=DISK_SPACE,
         verdict="crashed",
         landlock=None,
-        stopped_by="the size of the sandbox's /tmp, which is memory and goes with it",
+        stopped_by="the size limit of the sandbox's /tmp, a tmpfs that ends with it",
     ),
     Attack(
         group="Disk",
@@ -342,25 +342,25 @@ DISK = [
         limits=DISK_SPACE,
         verdict="crashed",
         landlock=None,
-        stopped_by="the link leads to a name in the sandbox",
+        stopped_by="the link resolves inside the sandbox",
     ),
     Attack(
         group="Disk",
-        name="symbolic links in place of its own files",
+        name="replace its own file by a symbolic link",
         program="import os\nos.unlink(__file__)\nos.symlink(input(), __file__)",
         verdict="crashed",
-        stopped_by="nothing can be written to",
+        stopped_by="the file system is read-only",
     ),
     Attack(
         group="Disk",
-        name="write to a file of the machine's",
+        name="write to a file of the host",
         program="open(input(), 'w').write('gotcha')",
         verdict="crashed",
         stopped_by="the file is not in the sandbox; or Landlock",
     ),
     Attack(
         group="Disk",
-        name="take a file's rights away",
+        name="remove the permissions of a file",
         program="import os\nos.chmod(input(), 0)",
         verdict="crashed",
         stopped_by="the file is not in the sandbox; or the filter",
@@ -370,14 +370,14 @@ DISK = [
 SECRETS = [
     Attack(
         group="Secrets",
-        name="read a file of the machine's",
+        name="read a file of the host",
         program="print(open(input()).read())",
         verdict="crashed",
         stopped_by="the file is not in the sandbox; or Landlock",
     ),
     Attack(
         group="Secrets",
-        name="read /etc/shadow, /etc/passwd, a home",
+        name="read /etc/shadow, /etc/passwd, home folders",
         program="""
             import os
             for path in ('/etc/shadow', '/etc/passwd', os.path.expanduser('~root'), '/home', '/var/run'):
@@ -388,18 +388,18 @@ SECRETS = [
             raise refused
         """,
         verdict="crashed",
-        stopped_by="they are not in the sandbox; or Landlock",
+        stopped_by="the files are not in the sandbox; or Landlock",
     ),
     Attack(
         group="Secrets",
-        name="the machine's environment",
+        name="read the environment variables of the host",
         program="import os\nprint(dict(os.environ))",
         verdict="wrong",
-        stopped_by="it starts with an environment of its own",
+        stopped_by="the program has a separate environment",
     ),
     Attack(
         group="Secrets",
-        name="another process's environment, memory, root",
+        name="read the environment, memory or root folder of another process",
         program="""
             import glob
             for path in glob.glob('/proc/*/environ') + ['/proc/self/mem', '/proc/1/root/etc/passwd']:
@@ -410,25 +410,25 @@ SECRETS = [
             raise refused
         """,
         verdict="crashed",
-        stopped_by="there is no /proc in the sandbox; or Landlock",
+        stopped_by="the sandbox has no /proc; or Landlock",
     ),
     Attack(
         group="Secrets",
-        name="network",
+        name="connect to the network",
         program="import socket\nsocket.create_connection(('1.1.1.1', 53), timeout=1)",
         verdict="forbidden",
         stopped_by="the filter; and the sandbox has no network",
     ),
     Attack(
         group="Secrets",
-        name="a name on the network",
+        name="resolve a host name",
         program="import socket\nprint(socket.getaddrinfo('localhost', 80))",
         verdict="forbidden",
         stopped_by="the filter",
     ),
     Attack(
         group="Secrets",
-        name="a socket of a service on this machine",
+        name="connect to a Unix socket of the host",
         program="""
             import socket
             socket.socket(socket.AF_UNIX).connect('/var/run/docker.sock')
@@ -441,7 +441,7 @@ SECRETS = [
 ANSWERS = [
     Attack(
         group="Answers",
-        name="an object that equals everything",
+        name="return an object that equals everything",
         program="""
             class Same:
                 def __eq__(self, other):
@@ -451,11 +451,11 @@ ANSWERS = [
         """,
         call=_CALL,
         verdict="crashed",
-        stopped_by="results leave the sandbox as JSON, and are compared outside",
+        stopped_by="results are JSON, and compared outside the sandbox",
     ),
     Attack(
         group="Answers",
-        name="a number that equals everything",
+        name="return a number that equals everything",
         program="""
             class Same(int):
                 def __eq__(self, other):
@@ -466,11 +466,11 @@ ANSWERS = [
         """,
         call=_CALL,
         verdict="wrong",
-        stopped_by="results leave the sandbox as JSON, and are compared outside",
+        stopped_by="results are JSON, and compared outside the sandbox",
     ),
     Attack(
         group="Answers",
-        name="a result that runs code where it is read",
+        name="return an object that runs code when unpickled",
         program="""
             class Bomb:
                 def __reduce__(self):
@@ -480,7 +480,7 @@ ANSWERS = [
         """,
         call=_CALL,
         verdict="crashed",
-        stopped_by="nothing is pickled",
+        stopped_by="results are JSON, not pickles",
     ),
     Attack(
         group="Answers",
@@ -488,7 +488,7 @@ ANSWERS = [
         program="exit(0)",
         call=_CALL,
         verdict="wrong",
-        stopped_by="no result is no answer",
+        stopped_by="a missing result is wrong",
     ),
     Attack(
         group="Answers",
@@ -496,7 +496,7 @@ ANSWERS = [
         program="import os\ndef f(x):\n    os._exit(0)",
         call=_CALL,
         verdict="wrong",
-        stopped_by="no result is no answer",
+        stopped_by="a missing result is wrong",
     ),
     Attack(
         group="Answers",
@@ -504,11 +504,11 @@ ANSWERS = [
         program="def f(x):\n    try: raise SystemExit\n    finally: raise KeyboardInterrupt",
         call=_CALL,
         verdict="crashed",
-        stopped_by="the process ends as it ends",
+        stopped_by="the exit status of the process",
     ),
     Attack(
         group="Answers",
-        name="look for the answer in memory",
+        name="search memory for the answer",
         program="""
             import gc, sys
             frame = sys._getframe()
@@ -518,11 +518,11 @@ ANSWERS = [
             print([one for one in gc.get_objects() if isinstance(one, (str, list, dict, tuple))])
         """,
         verdict="wrong",
-        stopped_by="the answer is not in the sandbox",
+        stopped_by="expected values are not in the sandbox",
     ),
     Attack(
         group="Answers",
-        name="write results of its own",
+        name="write a fake result",
         program="""
             import os
             for descriptor in range(64):
@@ -535,11 +535,11 @@ ANSWERS = [
         """,
         call=_CALL,
         verdict="wrong",
-        stopped_by="what is written is its answer, and is compared",
+        stopped_by="all output is compared with the expected answer",
     ),
     Attack(
         group="Answers",
-        name="change the driver's modules",
+        name="patch the modules of the driver",
         program="""
             import json, os
             json.dumps = lambda *_: 'passed'
@@ -548,11 +548,11 @@ ANSWERS = [
         """,
         call=_CALL,
         verdict="wrong",
-        stopped_by="the driver knows no answers, and decides nothing",
+        stopped_by="the driver has no answers, and does not compare",
     ),
     Attack(
         group="Answers",
-        name="a result nested too deep to read",
+        name="a result that is nested too deeply",
         program="""
             import os
             for descriptor in range(3, 64):
@@ -564,14 +564,14 @@ ANSWERS = [
         """,
         call=_CALL,
         verdict="wrong",
-        stopped_by="limits where results are read",
+        stopped_by="the depth limit of the comparison",
     ),
     Attack(
         group="Answers",
         name="huge output",
         program="while True:\n    print('x' * 1000)",
         verdict="wrong",
-        stopped_by="the limit on output",
+        stopped_by="the output limit",
     ),
     Attack(
         group="Answers",
@@ -579,14 +579,14 @@ ANSWERS = [
         program="import sys\nwhile True:\n    print('x' * 1000, file=sys.stderr)",
         limits=SHORT_TIME,
         verdict="timed_out",
-        stopped_by="only its end is kept; the wall clock",
+        stopped_by="only the end is stored; the limit on wall-clock time",
     ),
     Attack(
         group="Answers",
-        name="output that is no text",
+        name="output that is not text",
         program="import os\nos.write(1, bytes(range(256)))",
         verdict="wrong",
-        stopped_by="bytes that are no UTF-8 are marked as such",
+        stopped_by="invalid UTF-8 is replaced",
     ),
 ]
 
@@ -608,28 +608,28 @@ KERNEL = [
     ),
     Attack(
         group="Kernel",
-        name="a namespace by clone",
+        name="create a namespace with clone",
         program=_syscall_program("clone", "0x10000000 | 17"),
         verdict="forbidden",
         stopped_by="the filter",
     ),
     Attack(
         group="Kernel",
-        name="a call that is not known yet",
+        name="an unknown system call",
         program=f"{_SYSCALL_PRELUDE}print(call(4000))",
         verdict="wrong",
-        stopped_by="the filter: what is not listed does not exist",
+        stopped_by="the filter: unlisted calls fail with ENOSYS",
     ),
     Attack(
         group="Kernel",
         name="become root",
         program="import os\nos.setgroups([0])\nos.setuid(0)",
         verdict="crashed",
-        stopped_by="no rights, and no way to new ones",
+        stopped_by="the program has no capabilities and cannot gain any",
     ),
     Attack(
         group="Kernel",
-        name="type into the terminal",
+        name="inject input into the terminal",
         program="import fcntl\nfcntl.ioctl(0, 0x5412, b'x')",
         verdict="forbidden",
         stopped_by="the filter",
@@ -640,8 +640,8 @@ ATTACKS = [*PROCESSES, *TIME, *MEMORY, *DISK, *SECRETS, *ANSWERS, *KERNEL]
 
 
 def attack_table() -> str:
-    """The attacks as the documentation shows them."""
-    lines = ["| | what it tries | in namespaces | by Landlock | stopped by |", "|---|---|---|---|---|"]
+    """The table of attacks for the documentation."""
+    lines = ["| | attack | with namespaces | with Landlock | stopped by |", "|---|---|---|---|---|"]
     for attack in ATTACKS:
         other = attack.landlock_verdict or "not allowed"
         cells = (attack.group, attack.name, attack.verdict, other, attack.stopped_by)

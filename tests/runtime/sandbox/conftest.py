@@ -1,4 +1,4 @@
-"""The sandboxes that the tests run programs in: every kind that this machine can make."""
+"""The fixture `sandbox`: every sandbox that works on this machine."""
 
 import os
 
@@ -10,7 +10,7 @@ from posttrain.runtime.sandbox.job import Sandbox
 from posttrain.runtime.sandbox.landlock import landlock_abi_version
 from posttrain.runtime.sandbox.sandbox_selection import select_sandbox
 
-# Root has a way of its own, and can go the others' way.
+# Root uses a different sandbox by default, but can also use that of other users.
 _KINDS = ["namespaces", *(["namespaces with users"] if os.getuid() == 0 else []), "landlock"]
 
 

@@ -1,4 +1,4 @@
-"""Runs programs in a sandbox, and looks for what they leave behind."""
+"""Runs programs in a sandbox, and finds processes that they leave behind."""
 
 import os
 import tempfile
@@ -23,7 +23,7 @@ from posttrain.runtime.sandbox.program_tests import (
 def run_in_sandbox(
     sandbox: Sandbox, program: str, test: dict[str, Any], limits: Limits, **settings: Any
 ) -> tuple[RunResult, ProgramTestResult]:
-    """How one program ended on one test, and what that amounts to."""
+    """Run a program on one test. Return the result of the run and that of the test."""
     (parsed,) = read_tests([test])
     job = Job(
         language=load_language("python"),
@@ -39,7 +39,7 @@ def run_in_sandbox(
 
 
 def make_world_readable(folder: Path) -> None:
-    """Let other users through to a folder of the test's."""
+    """Allow other users to read a folder of the test."""
     top = Path(tempfile.gettempdir())
     for path in (folder, *folder.parents):
         if top in path.parents:
@@ -47,7 +47,7 @@ def make_world_readable(folder: Path) -> None:
 
 
 def leftover_processes() -> list[str]:
-    """Processes of sandboxes that have no living parent outside, or whose parent is this one."""
+    """Processes of sandboxes that are orphans or descendants of this process."""
     end = time.monotonic() + 5
     while (found := list(_sandbox_processes())) and time.monotonic() < end:
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""What programs try: the verdict is as foreseen, the runner lives, and nothing is left of them."""
+"""Attacks on the sandbox: each has the expected verdict and leaves no files or processes behind."""
 
 import platform
 import re
@@ -20,12 +20,12 @@ from posttrain.runtime.sandbox.syscalls import SYSCALL_NUMBERS
 
 DOCS = Path(__file__).parents[3] / "docs" / "sandbox.md"
 _ANSWER = "an answer that only the test knows"
-_SECRET = "a secret of the machine's"
+_SECRET = "a secret of the host"
 
 
 @dataclass(frozen=True)
 class AttackResults:
-    """The result of every attack in one sandbox, and what it left behind."""
+    """The result of every attack in one sandbox, and the files and processes left behind."""
 
     found: dict[str, tuple[RunResult, ProgramTestResult]]
     canary: Path
@@ -35,7 +35,7 @@ class AttackResults:
 
 @pytest.fixture(scope="module")
 def attack_results(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> AttackResults:
-    """All attacks on one sandbox, several at a time. The canary is a file that anybody may read and write."""
+    """Run all attacks on one sandbox concurrently. The canary is a file that all users can read and write."""
     folder = tmp_path_factory.mktemp("attacks")
     make_world_readable(folder)
     canary = folder / "canary"
@@ -66,7 +66,7 @@ def _run_attack(sandbox: Sandbox, attack: Attack, canary: Path) -> tuple[RunResu
 def test_an_attack_is_contained(attack: Attack, sandbox: Sandbox, attack_results: AttackResults):
     expected = attack.verdict_in(sandbox)
     if expected is None:
-        return  # this sandbox allows nothing of what it needs: see test_sandbox_selection.py
+        return  # this sandbox does not allow the limits of the attack: see test_sandbox_selection.py
     ended, found = attack_results.found[attack.name]
     assert found.verdict == expected, (found, ended)
     assert _SECRET.encode() not in ended.output + ended.errors
@@ -88,8 +88,8 @@ def _fill_syscall_numbers(program: str) -> str:
 
 
 def test_calls_by_another_numbering(sandbox: Sandbox):
-    """The 32-bit calls of x86-64, by the instruction that makes them, and the x32 ones."""
-    require_service("x86-64", platform.machine() == "x86_64" or None, "other machines have one numbering")
+    """The 32-bit system calls of x86-64, through their instruction, and those of the x32 ABI."""
+    require_service("x86-64", platform.machine() == "x86_64" or None, "run this test on x86-64")
     by_instruction = """
         import ctypes, mmap
         room = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)

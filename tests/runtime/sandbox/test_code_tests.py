@@ -1,4 +1,4 @@
-"""The op: what share of its tests a program passes, and what becomes of rows that cannot be decided."""
+"""The reward op `code_tests`: the share of tests that a program passes, and rows without a verdict."""
 
 import json
 from typing import Any
@@ -45,8 +45,8 @@ def reward(**params: Any) -> dict[str, Any]:
 
 
 def scores(programs: list[Any], tests: list[Any], **params: Any) -> tuple[list[Any], list[Any]]:
-    found = evaluate_graph(compiled_graph(reward(**params)), {"completion": programs, "tests": tests})
-    return found.values["code"], list(found.reasons["code"])
+    result = evaluate_graph(compiled_graph(reward(**params)), {"completion": programs, "tests": tests})
+    return result.values["code"], list(result.reasons["code"])
 
 
 def test_the_share_of_tests_passed():
@@ -61,8 +61,8 @@ def test_the_share_of_tests_passed():
         [tests] * 3 + [json.dumps(DOUBLE_TESTS)],
     )
     assert values == [0.75, 0.0, 0.0, 1.0]
-    assert reasons[0] == "passed 3 of 4; test 3 wrong: gave '3', not '4'"
-    assert reasons[1] == "passed 0 of 4; test 1 wrong: gave 'null', not '3'"
+    assert reasons[0] == "passed 3 of 4; test 3 wrong: expected '4', got '3'"
+    assert reasons[1] == "passed 0 of 4; test 1 wrong: expected '3', got 'null'"
     assert reasons[2] == "there is no program"
     assert reasons[3] == "passed 1 of 1"
 
@@ -118,7 +118,7 @@ def test_a_test_out_of_time_counts_or_what_is_said():
     tests[1] = {"stdin": "\n", "stdout": ""}
     values, reasons = scores([program], [tests], timeout_seconds=2)
     assert values == [0.5]
-    assert reasons == ["passed 1 of 2; test 2 timed_out: took longer than 2 s"]
+    assert reasons == ["passed 1 of 2; test 2 timed_out: ran longer than 2 s"]
     assert scores([program], [tests], timeout_seconds=2, on_timeout="abstain")[0] == [None]
     assert scores([program], [tests], timeout_seconds=2, on_timeout=-0.5)[0] == [-0.5]
     with pytest.raises(StepError, match="timed_out"):
@@ -154,7 +154,7 @@ def test_parameters_that_do_not_go_together(params: dict[str, Any]):
 def test_a_box_that_does_not_start_is_no_fault_of_the_program():
     settings = ProgramTestSettings(language=load_language("python"), limits=Limits())
     (test,) = read_tests(DOUBLE_TESTS)
-    with pytest.raises(StepError, match="does not start: bwrap: no room") as raised:
+    with pytest.raises(StepError, match="cannot start the sandbox: bwrap: no room") as raised:
         judge_run(RunResult(outcome="not started", status=1, errors=b"bwrap: no room\n"), test, settings)
     assert raised.value.retriable
 

@@ -1,4 +1,4 @@
-"""Inside a container like those that steps run in: no namespaces there, and the declared fallback holds."""
+"""The sandboxes in a container like those of steps: without namespaces, Landlock isolates programs."""
 
 import json
 import sys
@@ -51,7 +51,7 @@ print(json.dumps(found))
 def run_in_container(
     engine: "DockerClient", image: str, folder: Path, user: str, **options: Any
 ) -> dict[str, Any]:
-    """What is found in a container with the options of the runner's, and this machine's Python in it."""
+    """Run the probe program in a container with the options of the runner and this machine's Python."""
     from docker.types import Mount
 
     (folder / "inside.py").write_text(CONTAINER_PROGRAM)
@@ -102,7 +102,7 @@ def test_landlock_holds_where_namespaces_are_not_allowed(
 ):
     found = run_in_container(docker_engine, busybox_image, tmp_path, user)
     message, advice = found["namespaces"]
-    assert "cannot be contained by namespaces here: bwrap: " in message
+    assert "the sandbox `namespaces` does not work on this machine: bwrap: " in message
     assert "sandbox: landlock" in advice
     assert found["landlock"] == {**CONTAINED, "kills": ["exited", 159, ""]}
 
@@ -112,5 +112,5 @@ def test_namespaces_hold_where_the_engine_allows_them(
 ):
     options = ["no-new-privileges:true", "seccomp=unconfined"]
     found = run_in_container(docker_engine, busybox_image, tmp_path, "54321:54321", security_opt=options)
-    # Its parent is the sandbox's first process, which it cannot harm.
+    # Its parent is the first process of the sandbox, which ignores the signal.
     assert found["namespaces"] == {**CONTAINED, "kills": ["exited", 0, ""]}

@@ -1,4 +1,4 @@
-"""Sandboxes: selected only if they isolate, and what ordinary programs may do in them."""
+"""The selection of a sandbox: only one that isolates, in which ordinary programs still run."""
 
 import json
 import os
@@ -62,7 +62,7 @@ def test_our_packages_are_not_there(program: str, sandbox: Sandbox):
 
 
 def test_landlock_allows_less(sandbox: Sandbox):
-    """Threads, processes and files where the sandbox can bound them, and else none."""
+    """Threads, processes and files are allowed only where the sandbox can limit them."""
     counting = isinstance(sandbox, Bubblewrap) and sandbox.counts_processes
     threads = run_in_sandbox(sandbox, _THREADS, {"stdout": "20"}, LIMITS)[1]
     forks = run_in_sandbox(
@@ -92,7 +92,7 @@ def test_without_bubblewrap_nothing_runs(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_sandbox_that_leaks_is_not_used(monkeypatch: pytest.MonkeyPatch, bubblewrap: Path):
     select_sandbox.cache_clear()
     monkeypatch.setattr("posttrain.runtime.sandbox.bubblewrap._readonly_bind", lambda _: ["--bind", "/", "/"])
-    with pytest.raises(StepError, match="files of the machine can be read") as raised:
+    with pytest.raises(StepError, match="files of the host are readable") as raised:
         select_sandbox("namespaces")
     assert "landlock" in raised.value.advice
     select_sandbox.cache_clear()
@@ -102,7 +102,7 @@ def test_a_filter_that_lets_through_is_noticed(monkeypatch: pytest.MonkeyPatch, 
     select_sandbox.cache_clear()
     everything = Policy(processes=True)
     monkeypatch.setattr("posttrain.runtime.sandbox.bubblewrap.Policy", lambda **_: everything)
-    with pytest.raises(StepError, match="further processes can be had"):
+    with pytest.raises(StepError, match="a program can start processes"):
         select_sandbox("namespaces")
     select_sandbox.cache_clear()
 
@@ -110,27 +110,27 @@ def test_a_filter_that_lets_through_is_noticed(monkeypatch: pytest.MonkeyPatch, 
 def test_no_landlock_in_the_kernel(monkeypatch: pytest.MonkeyPatch):
     select_sandbox.cache_clear()
     monkeypatch.setattr(sandbox_selection, "landlock_abi_version", lambda: 0)
-    with pytest.raises(StepError, match="the kernel has no Landlock"):
+    with pytest.raises(StepError, match="the kernel does not have Landlock"):
         select_sandbox("landlock")
     select_sandbox.cache_clear()
 
 
 def test_a_client_that_is_killed_takes_its_programs_along(sandbox: Sandbox):
-    """The program sleeps; its runner is killed; nothing is left."""
+    """When the runner is killed, its sleeping program ends, too."""
     kind = repr(sandbox)
     code = f"""
 from tests.runtime.sandbox.sandbox_runs import run_in_sandbox
 from posttrain.runtime.sandbox.bubblewrap import Bubblewrap
 from posttrain.runtime.sandbox.landlock import Landlock
 from posttrain.runtime.sandbox.limits import Limits
-print('begins', flush=True)
+print('started', flush=True)
 run_in_sandbox({kind}, "import time; time.sleep(600)", {{"stdout": ""}}, Limits(seconds=600))
 """
     root = Path(__file__).parents[3]
     client = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=root)
     assert client.stdout is not None
     client.stdout.readline()
-    wait_until(lambda: _runs_below(client.pid), "the beginning of the program", client)
+    wait_until(lambda: _runs_below(client.pid), "the start of the program", client)
     client.kill()
     client.wait()
     client.stdout.close()
@@ -138,7 +138,7 @@ run_in_sandbox({kind}, "import time; time.sleep(600)", {{"stdout": ""}}, Limits(
 
 
 def _runs_below(pid: int) -> bool:
-    """Whether a process that this one started runs the program."""
+    """Whether a descendant of this process runs the program."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             inside = b"/program.py\0" in (folder / "cmdline").read_bytes()
@@ -172,10 +172,8 @@ print(json.dumps(found))
 
 @pytest.mark.usefixtures("bubblewrap")
 def test_as_a_user_without_rights(tmp_path_factory: pytest.TempPathFactory):
-    """What most users are: another user's process makes the sandbox, by a Python that it may run."""
-    require_service(
-        "root, to become another", os.getuid() == 0 or None, "others run everything here as themselves"
-    )
+    """An unprivileged user creates the sandbox, with a Python that this user can run."""
+    require_service("root, to switch to another user", os.getuid() == 0 or None, "run the tests as root")
     python = require_service(
         "a Python for all users", _world_python(), "apt-get install python3 (3.11 or later)"
     )
@@ -256,7 +254,7 @@ def test_a_machine_that_is_not_known():
 
 
 def test_no_descriptor_leads_out(sandbox: Sandbox):
-    """But for the three that every program has; and what it reads cannot be written to."""
+    """A program has only the three standard descriptors, and cannot write to its input."""
     program = """
         import fcntl, os
         found = []
@@ -277,7 +275,7 @@ def test_no_descriptor_leads_out(sandbox: Sandbox):
 
 
 def test_it_has_no_rights(sandbox: Sandbox):
-    """No capabilities, not even those that root has; none to be had; and the filter is on."""
+    """The program has no capabilities and cannot gain any, even as root, and the filter is active."""
     program = """
         import ctypes
         libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""A home with a training stage under way, as the runtime leaves it, to follow from outside."""
+"""A home with a running training stage, for tests of trackers."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,7 +26,7 @@ STEP = Step(
 
 
 class FakeTrainingRun:
-    """A run of one stage, whose worker is played by the test."""
+    """A run of one stage, in which the test acts as the worker."""
 
     def __init__(self, root: Path, *trackers: str) -> None:
         self.home = Home(root / ".recipe")

@@ -1,4 +1,4 @@
-"""Each point is sent once, however often a run is cut off; a tracker that fails is tried again."""
+"""Each point is sent once across interruptions; a failing tracker is retried."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from posttrain.runtime.trackers.tracker_protocol import TrackedStep, flatten_par
 
 
 class FakeSink:
-    """A tracker in memory. While `broken`, it takes nothing."""
+    """An in-memory tracker. While `broken`, it rejects all metrics."""
 
     def __init__(self) -> None:
         self.points: list[tuple[int, dict[str, float]]] = []
@@ -42,7 +42,7 @@ def training_run(tmp_path: Path) -> FakeTrainingRun:
 
 
 def open_feed(training_run: FakeTrainingRun, notebook: FakeSink) -> tuple[MetricsReader, TrackerFeed]:
-    """What a process that follows a run has for a step."""
+    """The reader and the feed of a step, as in the tracker process."""
     home = training_run.home
     tracked = TrackedStep(
         recipe="sums", run="r", step="sft", key=STEP.key, kind="train", params={}, folder=home.root
@@ -78,7 +78,7 @@ def test_a_later_run_goes_on_where_an_earlier_one_was_cut_off(training_run: Fake
     reader, feed = open_feed(training_run, notebook)
     training_run.attempt(1, 2)
     feed.send(list(reader.new_points()))
-    reader, feed = open_feed(training_run, notebook)  # another process, which reads from the beginning
+    reader, feed = open_feed(training_run, notebook)  # another process, which reads from the start
     training_run.attempt(2, 3, resumed=1)
     feed.send(list(reader.new_points()))
     assert notebook.steps == [1, 2, 3]

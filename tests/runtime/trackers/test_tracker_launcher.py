@@ -1,4 +1,4 @@
-"""What a run says of its trackers, and what it leaves with them, as users see it."""
+"""The messages of a run about its trackers, and the metrics that they receive."""
 
 import json
 import os
@@ -18,7 +18,10 @@ def test_packages_that_are_missing_are_named_before_anything_starts(monkeypatch:
     notes: list[str] = []
     assert installed_trackers(["tensorboard", "wandb"], notes.append) == ["tensorboard"]
     assert notes == [
-        "tracking: wandb gets no metrics, its package is not installed: pip install 'posttrain[trackers]'"
+        (
+            "tracking: wandb is not installed and receives no metrics; install it with pip install"
+            " 'posttrain[trackers]'"
+        )
     ]
 
 

@@ -1,5 +1,5 @@
-"""Each tracker as it is, with its own package and its own files: a run that is cut off and goes on is
-one run there, with every point once. The server of MLflow is a real one on this machine."""
+"""Each tracker with its real package: an interrupted and resumed run is one run there, without duplicate
+points. The MLflow server is a real, local one."""
 
 import json
 import os
@@ -26,7 +26,7 @@ LOSSES = [(step, 1.0 / step) for step in (1, 2, 3, 4)]
 
 
 def run_interrupted(tmp_path: Path, tracker: str, **environment: str) -> tuple[FakeTrainingRun, list[str]]:
-    """A stage that is cut off after two steps and ends in a second run, followed by real processes."""
+    """A stage that is interrupted after two steps and finishes in a second run, with real processes."""
     found = find_spec(tracker) if tracker else None
     require_service(tracker, found, f"pip install {tracker}", apart=True)
     training_run = FakeTrainingRun(tmp_path, tracker)
@@ -82,16 +82,16 @@ def test_wandb_keeps_one_run_offline(tmp_path: Path) -> None:
 
 
 def records(data: bytes) -> Iterator[bytes]:
-    """The records of a file in LevelDB's log format, in blocks of 32 KiB, as W&B writes them."""
-    place, begun = 7, b""  # after the name of the format
+    """The records of a W&B file, which uses LevelDB's log format with blocks of 32 KiB."""
+    place, begun = 7, b""  # after the format name
     while place + 7 <= len(data):
         length, kind = struct.unpack_from("<HB", data, place + 4)
-        if (1 << 15) - place % (1 << 15) < 7 or kind == 0:  # the rest of a block is empty
+        if (1 << 15) - place % (1 << 15) < 7 or kind == 0:  # the rest of the block is padding
             place += (1 << 15) - place % (1 << 15)
             continue
         begun += data[place + 7 : place + 7 + length]
         place += 7 + length
-        if kind in (1, 4):  # whole, or the last part
+        if kind in (1, 4):  # a full record, or the last part of one
             yield begun
             begun = b""
 
@@ -108,7 +108,7 @@ def test_trackio_keeps_one_run(tmp_path: Path) -> None:
 
 
 def check_mlflow(address: str) -> None:
-    """What MLflow has of the stage, wherever it keeps it."""
+    """Check the run of the stage in MLflow."""
     from mlflow.tracking import MlflowClient
 
     client = MlflowClient(tracking_uri=address)
@@ -171,7 +171,7 @@ def test_a_server_that_is_gone_is_told_and_harms_nothing(tmp_path: Path) -> None
         with TrackerLauncher(training_run.plan, training_run.home, training_run.run, notes.append):
             training_run.attempt(1, 2)
             training_run.finish()
-    assert any(note.startswith("tracking: sft: mlflow did not take all metrics") for note in notes)
+    assert any(note.startswith("tracking: sft: mlflow did not receive all metrics") for note in notes)
     assert not any("tensorboard" in note for note in notes)
     sent = json.loads(tracker_process.feed_state_path(training_run.home, STEP.key, "tensorboard").read_text())
     assert sent == {"last_sent": [2, 1], "final": True}

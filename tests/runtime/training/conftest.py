@@ -1,4 +1,4 @@
-"""The bench of the methods' tests, with a store of its own."""
+"""The harness of the method tests, with its own store."""
 
 from tests.runtime.methods.conftest import bench, runner
 

@@ -1,4 +1,4 @@
-"""Which evaluation is the best, and when training ends, from the values of one metric."""
+"""The best evaluation and the end of training, from the values of one metric."""
 
 import json
 from typing import Any

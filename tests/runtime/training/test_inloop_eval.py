@@ -1,5 +1,4 @@
-"""Evaluations while a model is trained: as the eval stage makes them, without a trace in the training, and
-exact when the stage is killed."""
+"""In-loop evaluations: equal to the eval stage, without effect on the training, and exact after a kill."""
 
 from pathlib import Path
 
@@ -25,7 +24,7 @@ _GRPO = (
 
 
 def stages(evaluate: str = "", method: str = "sft", temperature: float = 0.7) -> str:
-    """A stage that is measured on its way by the eval that measures its product."""
+    """A stage with an in-loop evaluation by the eval that also evaluates its product."""
     params = _SFT if method == "sft" else _GRPO
     reward = "" if method == "sft" else " reward: solution,"
     measured = f" evaluate: {{{evaluate}}}," if evaluate else ""
@@ -55,7 +54,7 @@ def test_the_last_evaluation_is_what_the_eval_stage_finds(bench: StageHarness) -
 
 
 def test_the_best_weights_are_the_product(bench: StageHarness) -> None:
-    """With `greater_is_better: false`, the best are among the first, not those of the last step."""
+    """With `greater_is_better: false`, the best weights are early ones, not those of the last step."""
     evaluate = (
         "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better:"
         " false"
@@ -137,7 +136,7 @@ def test_a_stage_killed_after_it_ended_early_has_only_its_product_to_write(bench
     bench.reset_step(step)
     bench.prepare_step(plan, step)
     assert bench.wait(step) == 0
-    (bench.work(step) / "receipt.json").unlink()  # as if it had died just before it wrote this
+    (bench.work(step) / "receipt.json").unlink()  # as if the stage had been killed just before it saved this
     bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
     assert bench.commit(step).content_digest == undisturbed.content_digest

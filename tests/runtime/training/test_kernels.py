@@ -1,6 +1,6 @@
-"""Liger and torch.compile: the arguments of TRL, what they need, and that compiling changes little.
+"""Liger and torch.compile: trainer arguments, requirements, and the small effect of compilation.
 
-Liger runs on GPUs alone: here it is held to the table of TRL's arguments, and no further.
+Liger runs only on GPUs: here only its trainer arguments are checked.
 """
 
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_trl_has_the_arguments_that_are_given(kind: str, tmp_path: Path) -> None
 
 
 def test_what_the_recipe_says_of_one_kernel_leaves_the_others_as_they_are() -> None:
-    """The one that takes the logits away stays off, whatever else is chosen."""
+    """The fused loss, which removes the logits, stays off unless the recipe turns it on."""
     ours = {"use_liger_kernel": True, "liger_kernel_config": {"fused_linear_cross_entropy": False}}
     given = {"liger_kernel_config": {"rope": False}, "accelerator_config": {"even_batches": False}}
     assert merge_trl_arguments(ours, given) == {
@@ -67,7 +67,12 @@ def test_nothing_is_told_where_nothing_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("params", "gpus", "message", "advice"),
     [
-        (SftParams(use_liger_kernel=True), 0, "Liger computes on GPUs", "take `use_liger_kernel: true` out"),
+        (
+            SftParams(use_liger_kernel=True),
+            0,
+            "`use_liger_kernel: true` needs a GPU",
+            "remove `use_liger_kernel: true`",
+        ),
         (SftParams(use_liger_kernel=True), 1, "Liger, which is not installed", "extra `cuda`"),
         (SftParams(torch_compile=True), 1, "Triton, which is not installed", "extra `cuda`"),
         (SftParams(torch_compile=True), 0, "a C++ compiler", "install g++"),
@@ -85,7 +90,7 @@ def test_what_is_missing_is_said_with_advice(
 
 
 _PLAIN = "params: {max_steps: 4, batch_size: 8, save_steps: 2}"
-# All that torch.compile does but to write C++, which takes minutes where the machine is busy.
+# All of torch.compile except for C++ code generation, which takes minutes on a busy machine.
 _COMPILED = _PLAIN.replace("}", ", torch_compile: true}") + ", trl: {torch_compile_backend: aot_eager}"
 
 

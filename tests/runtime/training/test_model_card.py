@@ -1,4 +1,4 @@
-"""The card of an exported model tells the stages that made it, and nothing of the machine."""
+"""The model card of an export lists the stages that produced it, and nothing about the machine."""
 
 import pytest
 from tests.runtime.methods.stage_harness import StageHarness, recipe
@@ -31,4 +31,4 @@ def test_a_published_base_is_named_for_the_hub() -> None:
     params = {"from": "ORG/NAME", "revision": "1" * 40}
     text = render_card([({"id": "models.base", "kind": "model", "params": params}, {})])
     assert "base_model: ORG/NAME" in text
-    assert f"Taken from `ORG/NAME` at revision {'1' * 40}." in text
+    assert f"Initialized from `ORG/NAME` at revision {'1' * 40}." in text

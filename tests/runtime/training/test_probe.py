@@ -23,12 +23,12 @@ def test_figures_tell_shares_and_what_could_be_learnt() -> None:
     ]
     statistics = probe_statistics(flat, ["right"], "right", ["<a>", "</a>"])
     assert statistics["ended"] == 0.75
-    assert statistics["distinct"] == 0.75  # half of the first prompt's, all of the second's
+    assert statistics["distinct"] == 0.75  # half for the first prompt, all for the second
     assert statistics["tags"] == {"<a>": 0.75, "</a>": 0.0}
     assert statistics["nodes"]["right"]["mean"] == 0.5
     assert (
         statistics["nodes"]["right"]["std_within_prompt"] == 0.25
-    )  # 0.5 within the first prompt, nothing in the second
+    )  # 0.5 within the first prompt, 0 within the second
     assert statistics["nodes"]["right"]["unscored"] == 0.25
     assert statistics["varied"] == 0.5
 
@@ -67,5 +67,5 @@ def test_a_stage_under_way_and_a_finished_one_are_probed(tmp_path: Path) -> None
     finished = run_command("probe", "sft", "--home", tmp_path, "--max-tokens", "1")
     assert finished.returncode == 0, finished.stderr
     assert "0% not truncated" in finished.stdout
-    assert "all were cut at their longest length" in finished.stdout
+    assert "every completion was truncated at the length limit" in finished.stdout
     assert run_command("probe", "gropo", "--home", tmp_path).returncode == 2

@@ -1,4 +1,4 @@
-"""An exported model is brought to a folder or to a hub; the token goes to the hub and nowhere else."""
+"""An exported model is pushed to a folder or a hub; the token is sent only to the hub."""
 
 import base64
 import hashlib
@@ -53,18 +53,18 @@ def test_what_is_the_users_own_is_never_replaced(bench: StageHarness) -> None:
     place = bench.home.root.parent / "mine"
     place.mkdir()
     (place / "letter").write_text("dear")
-    assert "was not brought there by an export" in failed(bench, export("folder: mine"))["message"]
+    assert "exists and is not an earlier export" in failed(bench, export("folder: mine"))["message"]
     assert (place / "letter").read_text() == "dear"
 
 
 class FakeHub(ThreadingHTTPServer):
-    """As much of the hub's interface as a repository that takes a commit."""
+    """The part of the hub's API that a commit to a repository needs."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), HubHandler)
         self.seen: list[tuple[str, str, Any]] = []
         self.files: dict[str, bytes] = {}
-        # What was put into the store of large files, by its digest.
+        # The uploaded large files by digest.
         self.large: dict[str, bytes] = {}
         self.status = 200
 
@@ -106,14 +106,14 @@ class HubHandler(BaseHTTPRequestHandler):
         self.say(404, {"error": "nothing here"})
 
     def do_PUT(self) -> None:
-        """A large file, as Git LFS sends it."""
+        """Receive a large file, as Git LFS sends it."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.seen.append((self.path, self.headers.get("Authorization") or "", []))
         self.server.large[self.path.rpartition("/")[2]] = body
         self.say(200, {})
 
     def places(self, objects: list[Any]) -> list[Any]:
-        """Where each large file goes, as Git LFS's batch interface says it."""
+        """Return the upload addresses of large files, like the batch API of Git LFS."""
         return [
             {**one, "actions": {"upload": {"href": f"{self.server.url}/large/{one['oid']}"}}}
             for one in objects
@@ -135,7 +135,7 @@ class HubHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Nobody reads it."""
+        """Suppress the log output."""
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ _HUB = "hub: someone/out, revision: draft, token: {env: OUR_TOKEN}"
 
 
 def step_files(bench: StageHarness, step: Step) -> Iterator[Path]:
-    """All that a run leaves of a step."""
+    """All output files of a step."""
     for root in (bench.home.root, bench.work(step)):
         yield from (path for path in root.rglob("*") if path.is_file())
 
@@ -164,7 +164,7 @@ def test_the_hub_gets_the_files_in_one_commit(bench: StageHarness, hub: FakeHub)
     assert product.facts["pushed"] == {"hub": "someone/out", "commit": COMMIT}
     assert hub.files == {path.name: path.read_bytes() for path in product.files.iterdir()}
     assert list(hub.large.values()) == [(product.files / "model.safetensors").read_bytes()]
-    # What is large goes to a store of its own, which is not told the token.
+    # Large files go to a separate server, which must not receive the token.
     stored = [token for path, token, _ in hub.seen if path.startswith("/large/")]
     hub.seen = [one for one in hub.seen if not one[0].startswith("/large/")]
     assert stored == [""]
@@ -181,7 +181,7 @@ def test_a_hub_that_refuses_is_told_of_in_its_own_words(bench: StageHarness, hub
     hub.status = 403
     failure = failed(bench, export(_HUB.replace("draft", "refused")))
     assert "this token may not write" in failure["message"]
-    assert failure["advice"] == "take a token that may write there"
+    assert failure["advice"] == "use a token with write access"
     assert TOKEN not in json.dumps(failure)
     assert hub.files == {}
 

@@ -1,4 +1,4 @@
-"""Which of a method's column sets rows are read as, what is refused of them, and what is remarked."""
+"""The matched column set of a method, rejected rows, and warnings about rows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ def method(name: str) -> Method:
 
 
 def question_turns(*turns: str) -> list[dict[str, str]]:
-    """Turns in which the words of the user end with a question mark."""
+    """Parse turns: text that ends with a question mark is the user's."""
     return [{"role": "user" if turn.endswith("?") else "assistant", "content": turn} for turn in turns]
 
 
@@ -55,7 +55,7 @@ def warnings_for(rows: Sequence[Row]) -> list[str]:
     ],
 )
 def test_rows_are_read_by_the_first_set_that_they_have(name: str, row: Row, columns: set[str]) -> None:
-    """A prompt that the conversations themselves begin with is not read a second time."""
+    """A prompt column is ignored if the conversations start with the prompt."""
     assert set(match_columns([row], method(name))) == columns
 
 
@@ -76,12 +76,12 @@ def test_the_form_is_that_of_the_first_value_that_there_is() -> None:
         (
             "sft",
             [{"messages": question_turns("1?", "2")}, {"messages": None}],
-            "1 of 2 rows have nothing in the column",
+            "1 of 2 rows have a null in the column",
         ),
         (
             "sft",
             [{"messages": question_turns("1?")}],
-            "no turn of the assistant's in `messages`; the first is row 1",
+            "no assistant turn in `messages`; the first is row 1",
         ),
         ("sft", [{"messages": [{"role": "assistant", "content": None}]}], "a turn without text"),
         ("dpo", [{"chosen": question_turns("2"), "rejected": question_turns("3")}], "no prompt"),
@@ -90,7 +90,7 @@ def test_the_form_is_that_of_the_first_value_that_there_is() -> None:
             [{"chosen": question_turns("1?", "2", "why?"), "rejected": question_turns("1?", "3")}],
             "does not end with",
         ),
-        ("ipo", [{"prompt": "1?", "chosen": "3", "rejected": "3"}], "are the same in all 1 rows"),
+        ("ipo", [{"prompt": "1?", "chosen": "3", "rejected": "3"}], "are equal in all 1 rows"),
         ("orpo", [{"prompt": "1?", "chosen": " ", "rejected": "3"}], "`chosen` is empty in all 1 rows"),
     ],
 )
@@ -137,17 +137,17 @@ def test_sound_rows_are_passed_in_silence() -> None:
 
 def test_what_is_striking_is_remarked() -> None:
     assert warnings_for([{"prompt": "1?", "completion": ""}, {"prompt": "2?", "completion": "3"}]) == [
-        "1 of 2 rows have an empty `completion`: the model learns to say nothing"
+        "1 of 2 rows have an empty `completion`: the model learns to generate nothing"
     ]
     assert (
-        "every `completion` begins with its prompt"
+        "every `completion` starts with its prompt"
         in warnings_for([{"prompt": "1?", "completion": "1? 2"}] * 2)[0]
     )
     turns = [{"role": "bot", "content": "2"}, *question_turns("1?", "2", "3?")]
     assert warnings_for([{"messages": turns}]) == [
-        "`messages` has turns of `bot`, which chat templates may leave out or refuse",
-        "1 of 1 conversations end with a turn that the assistant does not answer",
+        "`messages` has the roles `bot`, which chat templates may drop or reject",
+        "1 of 1 conversations do not end with an assistant turn",
     ]
     assert warnings_for([{"prompt": "1?", "completion": "2", "label": False}] * 2) == [
-        "`label` is false in all 2 rows: nothing is told apart"
+        "`label` is false in all 2 rows: there is no contrast"
     ]

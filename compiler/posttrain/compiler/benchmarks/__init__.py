@@ -1,1 +1,1 @@
-"""What the compiler proves of `benchmark` stages: their tasks, and what these ask of a model."""
+"""Checks of `benchmark` stages: their tasks, and what the tasks require of a model."""

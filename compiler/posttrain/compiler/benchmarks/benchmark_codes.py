@@ -1,4 +1,4 @@
-"""What can be wrong with a benchmark."""
+"""The diagnostics about benchmark stages."""
 
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE
 from posttrain.spec.diagnostic import Code
@@ -18,30 +18,31 @@ _ROW = '{"question": "1+1=", "choices": ["2", "3"], "answer": 0}\n'
 
 
 def benchmark_example(stage: str, declared: str = "") -> str:
-    """The small recipe with a benchmark, and with more declarations before its stages."""
+    """Return the minimal recipe with a benchmark stage; `declared` goes in front of the stages."""
     return f"{MINIMAL_RECIPE.replace('stages:', f'{declared}stages:')}  quoted: {{benchmark: sft, {stage}}}\n"
 
 
 UNKNOWN_TASK = Code(
     "PT0685",
-    "a task that cannot be put to a model",
+    "unknown benchmark task",
     "error",
-    "`tasks` names tasks, groups and tags of the lm-eval release that posttrain is pinned to, or files beside"
-    " the recipe that hold a task of your own (`tasks/mine.yaml`). The names are checked against a table of"
-    " the release. A task is put once. A group that changes its members has no table of them here: name the"
-    " members.",
+    "`tasks` names tasks, groups and tags of the pinned lm-eval release, or task files in the folder of the"
+    " recipe (`tasks/mine.yaml`). The compiler checks the names against a table of that release. Name each"
+    " task once. Some groups change their members at run time, so the table cannot list them: name the"
+    " members of such a group.",
     wrong=benchmark_example("tasks: [helaswag]"),
     right=benchmark_example("tasks: [hellaswag]"),
 )
 BAD_TASK_FILE = Code(
     "PT0686",
-    "a task file that cannot be used",
+    "invalid task file",
     "error",
-    "A file under `tasks` holds one task in lm-eval's form. Files that it includes, data files, and Python"
-    " that `!function` names are found in it and become part of the stage's key; they lie beside the recipe."
-    " Data files are named relative to the recipe's folder, the others relative to the task file. What cannot"
-    " be found in the text of the task, such as a module that its Python imports, is named under `files`."
-    " `!function` names a function of a file: anything else would run code that no key holds.",
+    "A file under `tasks` holds one task in the format of lm-eval. The compiler finds the files that the"
+    " task includes, its data files, and the Python files that `!function` names, and adds their digests to"
+    " the key of the stage. These files must be in the folder of the recipe. Paths of data files are"
+    " relative to the recipe; the other paths are relative to the task file. List a file that the task does"
+    " not name, such as a module that its Python code imports, under `files`. `!function` must name a"
+    " function in one of these files, because code from anywhere else is not part of the key.",
     wrong=benchmark_example("tasks: [wrong.yaml]"),
     right=benchmark_example("tasks: [sums.yaml]"),
     files=(
@@ -52,11 +53,11 @@ BAD_TASK_FILE = Code(
 )
 NEEDS_LOGLIKELIHOOD = Code(
     "PT0687",
-    "a task that asks an endpoint for likelihoods",
+    "log-likelihoods requested from an endpoint",
     "error",
-    "A task of multiple choice, or one that measures a perplexity, compares how likely the model holds given"
-    " texts. Endpoints write text and tell no likelihood of a given one. Put such tasks to models; many have"
-    " a variant that lets the model write its answer.",
+    "Multiple-choice and perplexity tasks compare the log-likelihoods of given texts. Endpoints generate"
+    " text and do not return such log-likelihoods. Run these tasks on models. Many tasks have a variant that"
+    " generates its answers and works with endpoints.",
     wrong=benchmark_example(
         "tasks: [hellaswag]",
         "endpoints:\n  big: {provider: vllm, base_url: http://localhost:8000, model: m}\n",
@@ -67,12 +68,12 @@ NEEDS_LOGLIKELIHOOD = Code(
 )
 UNSAFE_CODE = Code(
     "PT0688",
-    "a task that runs code that is not at hand",
+    "task that runs unsafe code",
     "error",
-    "Tasks such as humaneval run what the model writes, as lm-eval does: outside any sandbox, with all that"
-    " the step may do. Others fetch the code of a metric from the hub (`hf_evaluate`), which no key holds."
-    " Either has to be said: `confirm_run_unsafe_code: true`, best in a container. A reward's `code_tests`"
-    " runs programs in a sandbox.",
+    "Some tasks, such as humaneval, run the code that the model generates. lm-eval runs it without a"
+    " sandbox, with all permissions of the step. Other tasks download the code of a metric from the hub"
+    " (`hf_evaluate`), which is not part of any key. To allow either, set `confirm_run_unsafe_code: true`,"
+    " preferably for a stage in a container. The reward op `code_tests` runs programs in a sandbox.",
     wrong=benchmark_example("tasks: [humaneval]"),
     right=benchmark_example("tasks: [humaneval], confirm_run_unsafe_code: true"),
 )

@@ -1,4 +1,4 @@
-"""A task of the user's: its file, what that includes, its data and its Python, each with its digest."""
+"""Reads a custom benchmark task: its file, its includes, its data and its Python code, with their digests."""
 
 import posixpath
 import re
@@ -17,7 +17,7 @@ from posttrain.spec.record import record
 
 _FUNCTION = "!function"
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
-# Builders of `datasets` that read files and no repository.
+# The builders of `datasets` that read local files.
 FILE_BUILDERS = ("arrow", "csv", "json", "pandas", "parquet", "text", "xml")
 _OUTPUTS = ("generate_until", "multiple_choice", "loglikelihood", "loglikelihood_rolling")
 
@@ -27,20 +27,20 @@ class CustomTask:
     name: str
     kind: TaskKind
     files: Mapping[str, UserFile]
-    # Whether its data are files beside the recipe, or made by its own code.
+    # Whether its data are local files, or its own code generates them.
     is_local: bool
 
 
 class _Function(str):
-    """What stands behind `!function`."""
+    """The name that follows `!function`."""
 
 
 class _InvalidTask(Exception):
-    """Ends the reading; the reason has been reported."""
+    """Stops reading a task after an error was reported."""
 
 
 def read_custom_task(name: str, path: KeyPath, read: ReadFile, diagnostics: Diagnostics) -> CustomTask | None:
-    """The task in a file beside the recipe, or None when that was reported."""
+    """Return the task in a local file, or None if it is invalid."""
     reader = _TaskReader(path, read, diagnostics)
     try:
         given = reader.load_task(posixpath.normpath(name))
@@ -59,7 +59,7 @@ class _TaskReader:
         return _InvalidTask()
 
     def read_file(self, name: str) -> bytes:
-        """A file's content. Its digest becomes part of the stage."""
+        """Return the content of a file, and add its digest to the stage."""
         found = user_file(name, self._path, self._read, self._findings)
         if found is None:
             raise _InvalidTask
@@ -67,9 +67,9 @@ class _TaskReader:
         return found[1]
 
     def load_task(self, name: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
-        """What a task file says, with what it includes beneath."""
+        """Return the content of a task file, merged over the files that it includes."""
         if name in above:
-            raise self.fail(f"`{name}` includes files without end")
+            raise self.fail(f"circular include of `{name}`")
         folder = posixpath.dirname(name)
         own = self._load_yaml(name)
         for function in _find_functions(own):
@@ -87,22 +87,22 @@ class _TaskReader:
             found = _task_yaml().load(self.read_file(name).decode("utf-8"))
         except (YAMLError, UnicodeDecodeError, ValueError) as error:
             message = " ".join(str(error).split())[:200]
-            raise self.fail(f"`{name}` is no YAML: {message}") from None
+            raise self.fail(f"`{name}` is not valid YAML: {message}") from None
         if not isinstance(found, dict):
-            raise self.fail(f"`{name}` holds no task: a task is a mapping")
+            raise self.fail(f"`{name}` has no task: a task is a mapping")
         return found
 
     def _add_function_file(self, function: str, folder: str) -> None:
         module, _, name = function.rpartition(".")
         file = posixpath.normpath(posixpath.join(folder, f"{module.replace('.', '/')}.py"))
         if not module or not name or file.startswith("..") or self._read(file) is None:
-            message = f"`!function {function}` names no function of a file beside the task"
-            raise self.fail(message, f"write it in `{file}`" if module else "write !function FILE.NAME")
+            message = f"`!function {function}` does not name a function in a local file"
+            raise self.fail(message, f"define it in `{file}`" if module else "write !function FILE.NAME")
         self.read_file(file)
 
 
 def _task_yaml() -> Any:
-    """A reader of task files. It is given to no other use: it knows `!function`."""
+    """Return a YAML reader that knows `!function`. Only task files use it."""
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import SafeConstructor
 
@@ -113,9 +113,9 @@ def _task_yaml() -> Any:
         return _Function(constructor.construct_scalar(node))
 
     Constructor.add_constructor(_FUNCTION, function)
-    made: Any = YAML(typ="safe", pure=True)
-    made.Constructor = Constructor
-    return made
+    yaml: Any = YAML(typ="safe", pure=True)
+    yaml.Constructor = Constructor
+    return yaml
 
 
 def _find_functions(value: Any) -> Iterator[str]:
@@ -129,55 +129,57 @@ def _find_functions(value: Any) -> Iterator[str]:
 def _build_task(given: Mapping[str, Any], file: str, reader: _TaskReader) -> CustomTask:
     name, output = given.get("task"), given.get("output_type", "generate_until")
     if not isinstance(name, str) or "group" in given:
-        raise reader.fail(f"`{file}` holds no single task", "a task has a name: `task: NAME`")
+        raise reader.fail(f"`{file}` does not define a single task", "add its name: `task: NAME`")
     if not _NAME.fullmatch(name):
-        raise reader.fail(f"`{name}` cannot name a task", "take letters, digits, `-` and `_`")
+        raise reader.fail(f"`{name}` is not a valid task name", "use letters, digits, `-` and `_`")
     if output not in _OUTPUTS:
-        raise reader.fail(f"`output_type` of `{file}` is none of {', '.join(_OUTPUTS)}")
+        raise reader.fail(f"`output_type` of `{file}` must be one of {', '.join(_OUTPUTS)}")
     filters = [str(one["name"]) for one in given.get("filter_list") or () if isinstance(one, dict)]
     listed = [one for one in given.get("metric_list") or () if isinstance(one, dict)]
     metrics = None if "class" in given else declared_metrics(output, listed, filters)
-    at_hand = _add_data_files(given, file, reader)
+    is_local = _add_data_files(given, file, reader)
     fetched = any(one.get("hf_evaluate") for one in listed)
     if "process_results" not in given and "class" not in given:
         _check_metrics([one.get("metric") for one in listed if not one.get("hf_evaluate")], file, reader)
     kind = TaskKind(output=output, metrics=metrics, unsafe=bool(given.get("unsafe_code")) or fetched)
-    return CustomTask(name=name, kind=kind, files=reader.files, is_local=at_hand)
+    return CustomTask(name=name, kind=kind, files=reader.files, is_local=is_local)
 
 
 def _check_metrics(names: Sequence[Any], file: str, reader: _TaskReader) -> None:
-    """What lm-eval does not know it would look for on the hub."""
+    """Reject metrics that lm-eval does not have: it would look for them on the hub."""
     for name in names:
         if not isinstance(name, _Function) and name not in lm_eval_metrics():
             help, _ = hint(str(name), lm_eval_metrics(), what="metrics")
-            more = "a function of yours is `!function FILE.NAME`"
+            more = "a custom function is `!function FILE.NAME`"
             raise reader.fail(
-                f"`{file}` names the metric `{name}`, which lm-eval does not have", f"{help}; {more}"
+                f"`{file}` uses the metric `{name}`, which lm-eval does not have", f"{help}; {more}"
             )
 
 
 def _add_data_files(given: Mapping[str, Any], file: str, reader: _TaskReader) -> bool:
-    """Take the task's data files; whether nothing else is needed for its data."""
+    """Add the data files of the task. Return whether all of its data is local."""
     where = given.get("dataset_path")
     if "custom_dataset" in given or "class" in given:
         return True
     if not isinstance(where, str):
-        raise reader.fail(f"`{file}` does not say where its data are", "write `dataset_path`")
+        raise reader.fail(f"`{file}` has no data", "add `dataset_path`")
     if where not in FILE_BUILDERS:
         if where.startswith((".", "/")):
             message = f"`{file}` reads its data from the folder `{where}`"
-            raise reader.fail(message, "write `dataset_path: json`, say, and name the files: `data_files`")
+            raise reader.fail(
+                message, "set `dataset_path` to json or csv, and list the files in `data_files`"
+            )
         return False
     given_files = (given.get("dataset_kwargs") or {}).get("data_files")
     if given_files is None:
-        raise reader.fail(f"`{file}` names no data files", "add `dataset_kwargs: {data_files: ...}`")
-    at_hand = True
+        raise reader.fail(f"`{file}` lists no data files", "add `dataset_kwargs: {data_files: ...}`")
+    is_local = True
     for each in _file_names(given_files):
         if "://" in each:
-            at_hand = False
+            is_local = False
         else:
             reader.read_file(each)
-    return at_hand
+    return is_local
 
 
 def _file_names(value: Any) -> Iterator[str]:

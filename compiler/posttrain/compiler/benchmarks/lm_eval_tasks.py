@@ -1,4 +1,4 @@
-"""The tasks that come with the pinned lm-eval, from the table that `tools/lm_eval_table.py` writes."""
+"""The tasks of the pinned lm-eval release, from the table that `tools/lm_eval_table.py` generates."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -7,9 +7,9 @@ from typing import Any
 from posttrain.compiler.facts.fact_tables import load_table
 from posttrain.spec.record import record
 
-# Metrics that are right or wrong for each item; of the other means it is only known that they are means.
+# Metrics that are 0 or 1 for each item. The range of all other means is unknown.
 _RATE_METRICS = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match", "em")
-# What a task gives when it names no metrics.
+# The metrics of a task that lists none.
 _DEFAULT_METRICS = {
     "loglikelihood": ("perplexity", "acc"),
     "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
@@ -20,17 +20,17 @@ _DEFAULT_METRICS = {
 
 @record(kw_only=True)
 class TaskKind:
-    """What a task asks of a model, and the metrics that it gives."""
+    """What a task requires of a model, and the metrics that it returns."""
 
     output: str
-    # By METRIC or METRIC.FILTER, whether it is the mean of the items' values. None when only the task's
-    # own code knows them.
+    # By METRIC or METRIC.FILTER: whether the metric is the mean over the items. None if only the code of
+    # the task defines the metrics.
     metrics: Mapping[str, bool] | None
     unsafe: bool = False
 
     @property
     def generates(self) -> bool:
-        """Whether the model writes its answers; else it says how likely given texts are."""
+        """Whether the model generates its answers. Otherwise it returns log-likelihoods of given texts."""
         return self.output == "generate_until"
 
 
@@ -43,7 +43,7 @@ def lm_eval_version() -> str:
 
 
 def lm_eval_metrics() -> Sequence[str]:
-    """The metrics that are lm-eval's own."""
+    """Return the metrics that lm-eval implements."""
     return load_table("lm_eval")["metrics"]
 
 
@@ -61,12 +61,12 @@ def task_names() -> Sequence[str]:
 
 
 def group(name: str) -> Mapping[str, Any] | None:
-    """A group or tag: its `members`, None where it changes them, and the `metrics` over all their items."""
+    """Return a group or tag: its `members`, or None if they change at run time, and its `metrics`."""
     return load_table("lm_eval")["groups"].get(name)
 
 
 def expand_group(name: str) -> list[str] | None:
-    """The tasks of a group, through the groups in it; None when one of these changes its members."""
+    """Return the tasks of a group, including nested groups, or None if members change at run time."""
     if name in tasks():
         return [name]
     found: list[str] = []
@@ -82,11 +82,11 @@ def expand_group(name: str) -> list[str] | None:
 
 
 def declared_metrics(output: str, listed: Sequence[Any], filters: Sequence[str]) -> dict[str, bool]:
-    """The metrics of a task of the user's, as its file lists them."""
+    """Return the metrics of a custom task, as its file lists them."""
     averaged = load_table("lm_eval")["averaged"]
-    given = [one for one in listed if isinstance(one, dict) and "metric" in one]
+    entries = [one for one in listed if isinstance(one, dict) and "metric" in one]
     found: dict[str, bool] = {}
-    for one in given or [{"metric": name} for name in _DEFAULT_METRICS.get(output, ())]:
+    for one in entries or [{"metric": name} for name in _DEFAULT_METRICS.get(output, ())]:
         name = str(one["metric"]).rpartition(".")[2]
         how = one.get("aggregation")
         for each in filters or ("none",):

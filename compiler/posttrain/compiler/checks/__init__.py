@@ -1,1 +1,1 @@
-"""What is held against training stages beyond their form: one small file for each kind of mistake."""
+"""Checks of stages beyond the form of their keys, one file per kind of problem."""

@@ -1,4 +1,4 @@
-"""Adapters: whether their modules exist, and whether what is written about them has an effect."""
+"""Checks the target modules, scale and dropout of an adapter, and the training of quantized weights."""
 
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.checks.training_examples import MINIMAL_RECIPE, training_example
@@ -12,37 +12,41 @@ _STAGE = "{train: sft, model: base, data: sums.train, adapter: {%s}}"
 _QUANTIZE = ("tokenizer: {init: characters}", "tokenizer: {init: characters}\n    quantize: nf4")
 UNKNOWN_TARGET_MODULE = Code(
     "PT0641",
-    "an adapter on modules that the model does not have",
+    "unknown target module",
     "error",
-    "An adapter goes on linear modules by the last part of their name, and these differ by architecture:"
-    " q_proj, k_proj, v_proj and o_proj in Llama, Mistral, Qwen and Gemma; c_attn in GPT-2;"
-    " query_key_value in Pythia, BLOOM and Falcon. `target_modules: auto` knows them.",
+    "`target_modules` lists linear modules by the last part of their name, which depends on the"
+    " architecture: q_proj, k_proj, v_proj and o_proj in Llama, Mistral, Qwen and Gemma; c_attn in GPT-2;"
+    " query_key_value in Pythia, BLOOM and Falcon. `target_modules: auto` selects the attention modules of"
+    " the architecture.",
     wrong=training_example(_STAGE % "target_modules: [c_attn]"),
     right=training_example(_STAGE % "target_modules: auto"),
 )
 LORA_SCALE = Code(
     "PT0636",
-    "an adapter's scale far from practice",
+    "unusual LoRA scale",
     "warning",
-    "What an adapter adds is multiplied by alpha / rank. One to two is common; far above it, training is"
-    " as unstable as with too high a learning rate, and far below as slow as with too low a one.",
+    "The output of an adapter is multiplied by lora_alpha / r. Values from 1 to 2 are common. A much higher"
+    " scale makes training unstable, like a high learning rate; a much lower scale makes it slow, like a low"
+    " learning rate.",
     wrong=training_example(_STAGE % "r: 4, lora_alpha: 512"),
     right=training_example(_STAGE % "r: 16, lora_alpha: 32"),
 )
 DISABLED_DROPOUT = Code(
     "PT0645",
-    "a dropout that is turned off",
+    "dropout without effect",
     "warning",
-    "Methods that compare log-probabilities turn every dropout off, that of the adapter too: with it, the"
-    " same text would have another probability each time. `trl: {disable_dropout: false}` keeps it.",
+    "Methods that compare log-probabilities disable all dropout, including the dropout of the adapter,"
+    " because dropout would change the log-probability of a text on every forward pass. `trl:"
+    " {disable_dropout: false}` keeps dropout enabled.",
     wrong=training_example("{train: dpo, model: base, data: sums.train, adapter: {lora_dropout: 0.1}}"),
     right=training_example("{train: dpo, model: base, data: sums.train, adapter: {lora_dropout: 0.0}}"),
 )
 QUANTIZED_TRAINING = Code(
     "PT0644",
-    "quantized weights that are to be trained",
+    "training of quantized weights",
     "error",
-    "Weights in 8 or 4 bits are frozen: an adapter over them can be trained, they cannot.",
+    "Weights in 8 or 4 bits are frozen and cannot be trained. Train an adapter on top of them, or load the"
+    " model without `quantize`.",
     wrong=MINIMAL_RECIPE.replace(
         "tokenizer: {init: characters}", "tokenizer: {init: characters}\n    quantize: nf4"
     ),
@@ -65,7 +69,7 @@ def check_target_modules(trained_model: TrainedModel, diagnostics: Diagnostics) 
     for index, target in enumerate(adapter.target_modules):
         if target.rpartition(".")[2] not in names:
             help, meant = hint(target, names, what="modules of this model")
-            message = f"{trained_model.shape.architecture.model_type} has no linear modules named `{target}`"
+            message = f"{trained_model.shape.architecture.model_type} has no linear module `{target}`"
             diagnostics.add(UNKNOWN_TARGET_MODULE, (*path, index), message, help=help, replace=meant)
 
 
@@ -75,10 +79,10 @@ def check_lora_scale(trained_model: TrainedModel, diagnostics: Diagnostics) -> N
         return
     scale = adapter.lora_alpha / (adapter.r**0.5 if adapter.use_rslora else adapter.r)
     if not _MIN_SCALE <= scale <= _MAX_SCALE:
-        over = "the square root of rank" if adapter.use_rslora else "rank"
-        message = f"alpha / {over} is {scale:g}: what the adapter adds is multiplied by it"
+        divisor = "sqrt(r)" if adapter.use_rslora else "r"
+        message = f"the LoRA scale (lora_alpha / {divisor}) is {scale:g}, far from the usual 1 to 2"
         usual = 2 * round(adapter.r**0.5) if adapter.use_rslora else 2 * adapter.r
-        help = f"alpha: {usual} is a common choice for rank {adapter.r}"
+        help = f"`lora_alpha: {usual}` is a common value for `r: {adapter.r}`"
         diagnostics.add(LORA_SCALE, (*trained_model.adapter_path, "lora_alpha"), message, help=help)
 
 
@@ -88,9 +92,9 @@ def check_lora_dropout(trained_model: TrainedModel, diagnostics: Diagnostics) ->
         return
     off = config_arguments(kind).get("disable_dropout", {}).get("default", False)
     if trained_model.stage.trl.get("disable_dropout", off):
-        message = f"{trained_model.method.name} turns dropout off, so the adapter's has no effect"
+        message = f"`{trained_model.method.name}` disables dropout, so `lora_dropout` has no effect"
         diagnostics.add(
-            DISABLED_DROPOUT, (*trained_model.adapter_path, "lora_dropout"), message, help="remove it"
+            DISABLED_DROPOUT, (*trained_model.adapter_path, "lora_dropout"), message, help="remove the key"
         )
 
 
@@ -101,8 +105,6 @@ def check_quantized_training(trained_model: TrainedModel, diagnostics: Diagnosti
         or trained_model.has_adapter
     ):
         return
-    message = (
-        f"the weights are loaded as {trained_model.base_model.quantize}, and cannot be trained themselves"
-    )
+    message = f"the weights are loaded as {trained_model.base_model.quantize} and cannot be trained directly"
     help = "add `adapter: {type: lora}`, or remove `quantize`"
     diagnostics.add(QUANTIZED_TRAINING, (*trained_model.path, "train"), message, help=help)

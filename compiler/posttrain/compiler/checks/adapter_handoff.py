@@ -1,4 +1,4 @@
-"""What passes from one training stage to the next: adapters that go on, references, and scorers."""
+"""Checks what passes from one training stage to the next: adapters, reference models and reward models."""
 
 from collections.abc import Mapping
 
@@ -19,28 +19,30 @@ _LORA = "{train: sft, model: base, data: sums.train, adapter: {r: 16}}"
 _THEN = _LORA + "\n  then: {train: dpo, model: sft, data: sums.train, %s}"
 ADAPTER_MISMATCH = Code(
     "PT0643",
-    "an adapter that goes on with another shape",
+    "adapter settings differ from the existing adapter",
     "error",
-    "A stage whose model already has an adapter goes on with that adapter as it is: its rank, scale and"
-    " modules are set. With `existing_adapter: merge` it is merged into the weights, and a new one starts.",
+    "A stage whose model already has an adapter continues to train that adapter. Its rank, scale, dropout"
+    " and target modules are fixed. With `existing_adapter: merge` the adapter is merged into the weights"
+    " and a new adapter starts.",
     wrong=training_example(_THEN % "adapter: {r: 8}"),
     right=training_example(_THEN % "adapter: {r: 8, existing_adapter: merge}"),
 )
 UNUSED_REFERENCE = Code(
     "PT0652",
-    "a reference without an effect",
+    "reference model without effect",
     "error",
-    "Only methods that hold the model to a reference take one. grpo does so when beta is above 0. An"
-    " adapter that learns from rewards is held to where it starts, and cannot be held to another model.",
+    "Only methods with a penalty for divergence from a reference model use `reference`. Methods that learn"
+    " from a reward use it only if beta is above 0. The reference of an adapter that learns from a reward is"
+    " always its own start, so such a stage cannot use another model.",
     wrong=training_example("{train: sft, model: base, reference: base, data: sums.train}"),
     right=training_example("{train: dpo, model: base, reference: base, data: sums.train}"),
 )
 REFERENCE_NOT_SYNCABLE = Code(
     "PT0646",
-    "a reference that cannot move",
+    "reference model cannot be synced with an adapter",
     "error",
-    "The reference of an adapter is the model without it, or the adapter as it was: there are no weights"
-    " of its own to pull along.",
+    "The reference of an adapter is the base model without the adapter, or the adapter at its start. It has"
+    " no separate weights to sync.",
     wrong=training_example(
         "{train: dpo, model: base, data: sums.train, adapter: {r: 8}, params: {ref_model_sync_steps: 10}}"
     ),
@@ -48,10 +50,10 @@ REFERENCE_NOT_SYNCABLE = Code(
 )
 NOT_GENERATIVE = Code(
     "PT0653",
-    "a scorer where a model that writes is wanted",
+    "reward model where a generative model is required",
     "error",
-    "The product of reward_model gives a number for a text. It can be exported, and trained further by"
-    " reward_model; it writes nothing.",
+    "A stage that trains a reward_model returns a score for a text and cannot generate. Its product can be"
+    " exported, used in a reward, or trained further by another reward_model stage.",
     wrong=training_example("{train: reward_model, model: base, data: sums.train}"),
     right=training_example("{train: sft, model: base, data: sums.train}"),
 )
@@ -61,10 +63,10 @@ _WITH_SCORER = (
 _SCORE = "{score: {when: {math_equal: {of: completion, to: answer}}, then: 1.0}}"
 NOT_A_SCORER = Code(
     "PT0654",
-    "a model that writes where a scorer is wanted",
+    "generative model where a reward model is required",
     "error",
-    "A node `reward_model` scores with the product of a stage that trains a reward_model, or with a published"
-    " scorer. A model that writes has nothing that gives a number for a text.",
+    "The reward op `reward_model` needs the product of a stage that trains a reward_model, or a published"
+    " reward model. A generative model has no output for a score.",
     wrong=training_example(_WITH_SCORER).replace(_SCORE, "{reward_model: {of: completion, model: base}}"),
     right=training_example(_WITH_SCORER).replace(_SCORE, "{reward_model: {of: completion, model: rm}}"),
 )
@@ -75,7 +77,7 @@ _FIXED_FIELDS = ("r", "lora_alpha", "use_rslora", "lora_dropout", "target_module
 def check_existing_adapter(
     trained_model: TrainedModel, before: TrainedModel | None, diagnostics: Diagnostics
 ) -> None:
-    """An adapter that goes on has the shape that it has."""
+    """Report settings that differ from those of the adapter that the stage continues to train."""
     now = trained_model.stage.adapter
     if now is None or before is None or not (trained_model.has_adapter and before.has_adapter):
         return
@@ -84,8 +86,8 @@ def check_existing_adapter(
     for name in _FIXED_FIELDS:
         was = getattr(before.adapter, name)
         if is_explicitly_set(now, name) and getattr(now, name) != was:
-            message = f"the adapter of `{before.name}` goes on, and its {name} is {was}"
-            help = f"write {name}: {was}, or `existing_adapter: merge` to start a new one"
+            message = f"the adapter of `{before.name}` is trained further, and its `{name}` is {was}"
+            help = f"set `{name}: {was}`, or start a new adapter with `existing_adapter: merge`"
             diagnostics.add(ADAPTER_MISMATCH, (*trained_model.path, "adapter", name), message, help=help)
 
 
@@ -93,35 +95,35 @@ def check_reference(trained_model: TrainedModel, diagnostics: Diagnostics) -> No
     path = (*trained_model.path, "reference")
     rewarded = trained_model.method.needs_reward
     if trained_model.param_value("ref_model_sync_steps") is not None and trained_model.has_adapter:
-        message = "an adapter's reference has no weights of its own to pull along"
-        help = "remove it, or train all weights with `adapter: {type: full}`"
+        message = "the reference of an adapter has no separate weights to sync"
+        help = "remove the key, or train all weights with `adapter: {type: full}`"
         diagnostics.add(
             REFERENCE_NOT_SYNCABLE, trained_model.param_path("ref_model_sync_steps"), message, help=help
         )
     if trained_model.stage.reference is None:
         return
     if not trained_model.method.needs_reference:
-        message = f"`{trained_model.method.name}` compares with no reference"
+        message = f"`{trained_model.method.name}` does not use a reference model"
         diagnostics.add(UNUSED_REFERENCE, path, message, help="remove the key")
     elif rewarded and trained_model.param_value("beta") == 0:
-        message = "the reference has no weight: beta is 0"
-        diagnostics.add(UNUSED_REFERENCE, path, message, help="set params.beta, or remove the reference")
+        message = "the reference has no effect: `beta` is 0"
+        diagnostics.add(UNUSED_REFERENCE, path, message, help="set `params.beta` above 0, or remove the key")
     elif rewarded and trained_model.has_adapter:
-        message = "an adapter that learns from rewards is held to where it starts, and to nothing else"
+        message = "an adapter that learns from a reward cannot use another reference model"
         diagnostics.add(UNUSED_REFERENCE, path, message, help="remove the key, or train all weights")
 
 
 def check_generative_models(
     resolved: ResolvedRecipe, trainings: Mapping[str, CheckedTraining], diagnostics: Diagnostics
 ) -> None:
-    """No stage asks a scorer to write."""
+    """Report stages that generate with a reward model."""
     for name, stage in resolved.recipe.stages.items():
         for role, key in _generative_roles(stage, trainings.get(name)):
             ref = resolved.refs.get((f"stage:{name}", role))
-            asked = trainings.get(ref.name) if ref is not None and ref.kind == "stage" else None
-            if asked is not None and asked.method.product == "scorer":
-                assert ref is not None, "what was found by its reference has one"
-                message = f"`{ref.name}` is a scorer: it gives numbers, and writes nothing"
+            training = trainings.get(ref.name) if ref is not None and ref.kind == "stage" else None
+            if training is not None and training.method.product == "scorer":
+                assert ref is not None, "a training found through a reference has that reference"
+                message = f"`{ref.name}` is a reward model: it returns scores and cannot generate"
                 diagnostics.add(NOT_GENERATIVE, ("stages", name, key), message)
 
 
@@ -131,21 +133,21 @@ def check_scoring_models(
     catalog: Catalog,
     diagnostics: Diagnostics,
 ) -> None:
-    """No reward scores with a model that writes."""
+    """Report rewards that score with a generative model."""
     for stage, declared in resolved.recipe.stages.items():
         name = getattr(declared, "reward", None)
         reward = resolved.recipe.rewards.get(name or "")
         for path, text in referenced_models(reward, ("rewards", name), catalog) if reward and name else ():
             ref = resolved.refs.get((f"stage:{stage}", f"reward:{text}"))
             if ref is not None and _is_generative(ref, resolved, trainings):
-                message = f"the reward scores with `{ref.name}`, which writes, and gives no numbers"
+                message = f"the reward scores with `{ref.name}`, which is not a reward model"
                 help = "name a stage that trains a `reward_model`"
                 diagnostics.add(NOT_A_SCORER, path, message, help=help)
 
 
 def _is_generative(ref: Ref, resolved: ResolvedRecipe, trainings: Mapping[str, CheckedTraining]) -> bool:
-    """Whether it is sure that a model writes; of a published one that is not known."""
-    for _ in resolved.recipe.stages:  # an end, though exports name each other
+    """Return whether a model certainly generates text. For published models this is unknown."""
+    for _ in resolved.recipe.stages:  # bounds the loop if exports refer to each other
         if isinstance(resolved.recipe.stages.get(ref.name), Export):
             ref = resolved.refs.get((ref.node, "model"), ref)
     if ref.kind == "model":
@@ -155,7 +157,7 @@ def _is_generative(ref: Ref, resolved: ResolvedRecipe, trainings: Mapping[str, C
 
 
 def _generative_roles(stage: object, training: CheckedTraining | None) -> list[tuple[str, str]]:
-    """The roles, with their keys, in which a stage needs a model that writes."""
+    """Return the roles, with their keys, in which a stage needs a generative model."""
     match stage:
         case Evaluate():
             return [("model", "eval")]

@@ -1,4 +1,4 @@
-"""Chat templates: whether a model that learns by one learns to stop, and learns its own turns alone."""
+"""Checks that chat templates end turns, and that they mark the text of the assistant."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,10 +23,11 @@ _MARKED = (
 _TEMPLATES = (("ends.jinja", _ENDS), ("never.jinja", _NEVER), ("marked.jinja", _MARKED))
 NO_END_TOKEN = Code(
     "PT0813",
-    "a chat template that never ends a turn",
+    "chat template without an end token",
     "warning",
-    "A model learns to stop from the end token after the assistant's turns. A template that writes none"
-    " teaches it to go on, until its completions are cut. `{{ eos_token }}` after the turn's text is it.",
+    "A model learns to stop generating from the end token after each assistant turn. Without an end token in"
+    " the template, the model learns to continue until its completions are truncated. Add `{{ eos_token }}`"
+    " after the text of the turn.",
     wrong=MINIMAL_RECIPE.replace(_TOKENIZER, _WITH + "never.jinja"),
     right=MINIMAL_RECIPE.replace(_TOKENIZER, _WITH + "ends.jinja"),
     files=_TEMPLATES,
@@ -40,27 +41,27 @@ _CONVERSATIONS = (
 )
 NO_GENERATION_MARKERS = Code(
     "PT0814",
-    "a chat template that does not say what the assistant writes",
+    "chat template without generation markers",
     "warning",
-    "From whole conversations a model learns the assistant's turns, and the template has to say which"
-    " tokens those are: between {% generation %} and {% endgeneration %}. TRL knows where they belong in"
-    " some published templates, and refuses all others without them.",
+    "In whole conversations a model learns the assistant turns only, so the template must mark their tokens"
+    " with {% generation %} and {% endgeneration %}. TRL knows the markers of some published templates, and"
+    " rejects all other templates without markers.",
     wrong=MINIMAL_RECIPE.replace(_TOKENIZER, _WITH + "ends.jinja").replace(*_CONVERSATIONS),
     right=MINIMAL_RECIPE.replace(_TOKENIZER, _WITH + "marked.jinja").replace(*_CONVERSATIONS),
     files=_TEMPLATES,
 )
 NO_CHAT_TEMPLATE = Code(
     "PT0816",
-    "conversations for a model without a chat template",
+    "missing chat template",
     "error",
-    "Turns become text by the chat template. A model made from nothing has none but the one that the recipe"
-    " gives it, by `chat_template` or `tags`. Text columns (prompt, completion) need none.",
+    "Conversations become text through a chat template. A model created with `init` has none unless the"
+    " recipe sets `chat_template` or `tags`. Text columns (prompt, completion) do not need one.",
     wrong=MINIMAL_RECIPE.replace(*_CONVERSATIONS),
     right=MINIMAL_RECIPE.replace(_TOKENIZER, _WITH + "marked.jinja").replace(*_CONVERSATIONS),
     files=_TEMPLATES,
 )
 CODES = (NO_END_TOKEN, NO_GENERATION_MARKERS, NO_CHAT_TEMPLATE)
-# How the templates of published models end a turn, and how a tokenizer of characters does.
+# The end tokens in the templates of published models, and the end token of a character tokenizer.
 _END_TOKENS = (
     *("<|im_end|>", "<|eot_id|>", "<|eot|>", "<end_of_turn>", "<turn|>", "</s>", "<|end|>"),
     "<|endoftext|>",
@@ -76,7 +77,7 @@ def check_chat_templates(
     read: ReadFile,
     diagnostics: Diagnostics,
 ) -> None:
-    """Each template once, by the first stage that learns by it."""
+    """Check each template once, for the first stage that trains with it."""
     for subject in trained:
         _check_template_exists(subject, resolved, rows, diagnostics)
     reported: set[tuple[str, str]] = set()
@@ -86,9 +87,9 @@ def check_chat_templates(
         path = ("models", name, "chat_template")
         if not _writes_end_token(text, origin) and ("end", name) not in reported:
             reported.add(("end", name))
-            message = f"the template never writes an end token, so `{subject.name}` does not teach to stop"
+            message = f"the template has no end token: `{subject.name}` does not teach the model to stop"
             diagnostics.add(
-                NO_END_TOKEN, path, message, help="write {{ eos_token }} after the assistant's text"
+                NO_END_TOKEN, path, message, help="add {{ eos_token }} after the text of the assistant"
             )
         if (
             _trains_on_conversations(subject, resolved, rows)
@@ -96,9 +97,9 @@ def check_chat_templates(
             and ("marks", name) not in reported
         ):
             reported.add(("marks", name))
-            message = f"`{subject.name}` learns the assistant's turns, and the template does not mark them"
+            message = f"`{subject.name}` trains on the assistant turns, but the template does not mark them"
             help = (
-                "write {% generation %} before the assistant's text, {% endgeneration %} after its end token"
+                "put {% generation %} before the assistant's text and {% endgeneration %} after its end token"
             )
             diagnostics.add(NO_GENERATION_MARKERS, path, message, help=help)
 
@@ -109,22 +110,22 @@ def _check_template_exists(
     rows: Mapping[str, CompiledDataset],
     diagnostics: Diagnostics,
 ) -> None:
-    """Whether a model made from nothing has the template that the rows need."""
+    """Report a model created with `init` that has no chat template although the rows need one."""
     origin = trained_model.base_model
     if origin is None or origin.init is None or origin.chat_template is not None or origin.tags is not None:
         return
     ref = resolved.refs.get((f"stage:{trained_model.name}", "data"))
     table = table_of(ref, rows, resolved) if ref is not None else None
     required = _columns_read(trained_model, table.columns) if table is not None else {}
-    talks = [name for name, type in required.items() if type == "messages"]
-    if talks:
-        message = f"`{talks[0]}` holds conversations, and the model has no chat template"
-        help = "give the model a `chat_template` or `tags`, or train on columns of text"
+    messages = [name for name, type in required.items() if type == "messages"]
+    if messages:
+        message = f"the column `{messages[0]}` has conversations, but the model has no chat template"
+        help = "add `chat_template` or `tags` to the model, or train on text columns"
         diagnostics.add(NO_CHAT_TEMPLATE, (*trained_model.path, "data"), message, help=help)
 
 
 def _columns_read(trained_model: TrainedModel, columns: Columns) -> Columns:
-    """The first of the method's column sets that the rows have."""
+    """Return the first of the column sets of the method that the rows have."""
     for required in trained_model.method.accepts:
         if all(name in columns and columns[name] == type for name, type in required.items()):
             return required
@@ -134,7 +135,7 @@ def _columns_read(trained_model: TrainedModel, columns: Columns) -> Columns:
 def _template_users(
     resolved: ResolvedRecipe, trained: Sequence[TrainedModel], read: ReadFile
 ) -> Iterator[tuple[TrainedModel, str, str]]:
-    """The stages that learn from written text through a template of the recipe's, with that text."""
+    """Yield the stages that train on given text with a template of the recipe, and that template."""
     names = {id(m): name for name, m in resolved.recipe.models.items() if m.chat_template is not None}
     for subject in trained if names else ():
         origin = subject.base_model
@@ -153,7 +154,7 @@ def _writes_end_token(text: str, model: Model) -> bool:
 def _trains_on_conversations(
     trained_model: TrainedModel, resolved: ResolvedRecipe, rows: Mapping[str, CompiledDataset]
 ) -> bool:
-    """Whether the stage learns from whole conversations, and from the assistant's turns in them alone."""
+    """Return whether the stage trains on whole conversations, with a loss on the assistant turns only."""
     ref = resolved.refs.get((f"stage:{trained_model.name}", "data"))
     table = table_of(ref, rows, resolved) if ref is not None else None
     return (

@@ -1,4 +1,4 @@
-"""Checkpoints that land where the method can resume exactly."""
+"""Reports checkpoint intervals that are rounded up so that the method can resume exactly."""
 
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.checks.training_examples import training_example
@@ -11,11 +11,11 @@ _STAGE = (
 )
 ROUNDED_SAVE_STEPS = Code(
     "PT0639",
-    "checkpoints moved to where a stage resumes exactly",
+    "save_steps rounded up",
     "note",
-    "Completions that are written at once are learnt from over `optimizer_steps_per_generation` x"
-    " `num_iterations` steps. A run that went on from the middle of them would write others, so checkpoints"
-    " are made after every so many of these steps, rounded up.",
+    "Each batch of generated completions is used for `optimizer_steps_per_generation` x `num_iterations`"
+    " optimizer steps. A run that resumed inside these steps would generate other completions. Checkpoints"
+    " are therefore saved after a multiple of that number of steps, and `save_steps` is rounded up.",
     wrong=training_example(_STAGE % 10),
     right=training_example(_STAGE % 12),
 )
@@ -27,5 +27,5 @@ def check_save_steps(trained_model: TrainedModel, diagnostics: Diagnostics) -> N
     if every is None or boundary is None or every % boundary == 0:
         return
     rounded = -(-every // boundary) * boundary
-    message = f"checkpoints are made every {rounded} steps: the method resumes exactly every {boundary}"
+    message = f"checkpoints are saved every {rounded} steps: the method can resume every {boundary} steps"
     diagnostics.add(ROUNDED_SAVE_STEPS, trained_model.param_path("save_steps"), message)

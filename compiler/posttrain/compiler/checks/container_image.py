@@ -1,5 +1,4 @@
-"""Images are named by their digest, or by a tag whose digest the lock holds: what a tag points to
-today is not what it points to tomorrow."""
+"""Checks that container images are pinned by digest, directly or in the lock, because tags can move."""
 
 import re
 from collections.abc import Iterator
@@ -16,13 +15,13 @@ from posttrain.spec.hardware import Container
 _DIGEST = "6d4c7a3f0e1b2958" * 4
 UNPINNED_IMAGE = Code(
     "PT0901",
-    "an image without its digest",
+    "image without a digest",
     "error",
-    "An image is written NAME@sha256:..., with 64 hexadecimal digits and no tag. Its digest is part of every"
-    " key: a tag can be moved to another image, and a product could not be traced to what made it. Written"
-    " by its tag, an image needs a lock: `recipe lock` asks the registry for the digest, and `recipe run"
-    " --locked` goes by it. For an image that was pushed or pulled, `docker image inspect --format"
-    " '{{index .RepoDigests 0}}' NAME` prints the reference to write here.",
+    "An image is written NAME@sha256:..., with 64 hexadecimal digits and no tag. The digest is part of every"
+    " key, because a tag can move to another image and then no longer identifies how a product was made. An"
+    " image with a tag needs a lock: `recipe lock` resolves the tag to a digest, and `recipe run --locked`"
+    " uses that digest. For an image that was pushed or pulled, `docker image inspect --format '{{index"
+    " .RepoDigests 0}}' NAME` prints the reference.",
     wrong=minimal_recipe(("datasets:", "container: {image: posttrain-cpu:latest}\ndatasets:")),
     right=minimal_recipe(
         ("datasets:", f"container:\n  image: registry.example/posttrain-cpu@sha256:{_DIGEST}\ndatasets:")
@@ -36,11 +35,10 @@ _PINNED = re.compile(rf"{_HOST}{_PART}(?:/{_PART})*@sha256:[0-9a-f]{{64}}")
 
 
 def check_container_images(recipe: TypedRecipe, request: CompileRequest, diagnostics: Diagnostics) -> None:
-    taken = (
-        request.allow_image_tags or request.lock is not None
-    )  # a tag that the lock lacks is told with the lock
+    # A tag that is not in the lock is reported with the lock.
+    tags_allowed = request.allow_image_tags or request.lock is not None
     for path, container in _containers(recipe):
-        if taken and IMAGE_TAG_PATTERN.fullmatch(container.image):
+        if tags_allowed and IMAGE_TAG_PATTERN.fullmatch(container.image):
             continue
         if _PINNED.fullmatch(container.image) is None:
             message, help = _describe_problem(container.image)
@@ -48,8 +46,8 @@ def check_container_images(recipe: TypedRecipe, request: CompileRequest, diagnos
 
 
 _LOCK_HELP = (
-    "write NAME@sha256:..., or lock it: `recipe lock` writes down what the tag stands for, and plan and run"
-    " take --locked"
+    "write NAME@sha256:..., or lock the tag: run `recipe lock`, then `recipe plan` and `recipe run` with"
+    " --locked"
 )
 
 
@@ -62,18 +60,18 @@ def _containers(recipe: TypedRecipe) -> Iterator[tuple[KeyPath, Container]]:
 
 
 def _describe_problem(image: str) -> tuple[str, str]:
-    """What is wrong with a reference, and how to mend it."""
+    """Return the problem of an image reference, and how to fix it."""
     name, at, digest = image.partition("@")
     tagged = ":" in name.rpartition("/")[2]
     if not at:
         if IMAGE_TAG_PATTERN.fullmatch(image):
             return f"`{image}` has no digest", _LOCK_HELP
-        return f"`{image}` is no name of an image", "write it in small letters: REGISTRY/NAME"
+        return f"`{image}` is not an image name", "use lowercase: REGISTRY/NAME"
     if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
-        return f"`{digest}` is no digest", "write sha256: and 64 hexadecimal digits, in small letters"
+        return f"`{digest}` is not a digest", "write sha256: and 64 lowercase hexadecimal digits"
     if tagged:
         return (
             f"`{image}` has a tag and a digest",
-            f"write {name.rpartition(':')[0]}@{digest}: the digest decides",
+            f"write {name.rpartition(':')[0]}@{digest}: the digest identifies the image",
         )
-    return f"`{name}` is no name of an image", "write it in small letters: REGISTRY/NAME"
+    return f"`{name}` is not an image name", "use lowercase: REGISTRY/NAME"

@@ -1,4 +1,4 @@
-"""Whether sequences fit into the model's context."""
+"""Checks that sequences, prompts and completions fit into the model's context length."""
 
 from collections.abc import Mapping
 
@@ -16,19 +16,19 @@ from posttrain.spec.eval_stages import Evaluate
 
 EXCEEDS_CONTEXT = Code(
     "PT0637",
-    "sequences longer than the model's context",
+    "max_length exceeds the context length",
     "warning",
-    "A model reads so many tokens and no more. Sequences are cut to its context, whatever max_length"
-    " says; without a max_length it is 1024 or the context, the smaller of the two.",
+    "Sequences are truncated to the context length of the model, even if max_length is larger. The default"
+    " of max_length is 1024 or the context length, whichever is smaller.",
     wrong=training_example("{train: sft, model: base, data: sums.train, params: {max_length: 4096}}"),
     right=training_example("{train: sft, model: base, data: sums.train, params: {max_length: 256}}"),
 )
 NO_ROOM_FOR_PROMPT = Code(
     "PT0638",
-    "no room for a prompt before the completion",
+    "completion length exceeds the context length",
     "error",
-    "Prompt and completion share the model's context. Completions as long as the context leave no room"
-    " for any prompt: in training, and where an eval or a generation asks the model.",
+    "Prompt and completion share the context of the model. If the completion can be as long as the context,"
+    " no prompt fits. This applies to training methods that generate, to evals and to generate stages.",
     wrong=training_example(
         "{train: grpo, model: base, data: sums.train, reward: right, params: {max_steps: 9,"
         " max_completion_length: 512}}"
@@ -50,14 +50,14 @@ def check_training_lengths(trained_model: TrainedModel, diagnostics: Diagnostics
         trained_model.param_value("max_completion_length"),
     )
     if longest is not None and trained_model.is_param_given("max_length") and longest > context:
-        message = f"max_length is {longest}, and the model's context {context} tokens"
-        help = f"write {context} or less: longer rows are cut"
+        message = f"max_length is {longest}, but the context length of the model is {context} tokens"
+        help = f"set max_length to {context} or less: longer rows are truncated"
         diagnostics.add(EXCEEDS_CONTEXT, trained_model.param_path("max_length"), message, help=help)
     if completion is not None and completion >= context:
         message = f"completions of {completion} tokens leave no room for a prompt in a context of {context}"
-        help = "lower max_tokens by what the longest prompt takes"
+        help = "lower max_completion_length by the length of the longest prompt"
         if not trained_model.is_param_given("max_completion_length"):
-            help = f"it is {completion} when not given: write max_tokens, such as {max(1, context // 2)}"
+            help = f"the default is {completion}: set max_completion_length to {max(1, context // 2)} or less"
         diagnostics.add(
             NO_ROOM_FOR_PROMPT, trained_model.param_path("max_completion_length"), message, help=help
         )
@@ -65,16 +65,16 @@ def check_training_lengths(trained_model: TrainedModel, diagnostics: Diagnostics
 
 def check_inference_lengths(
     resolved: ResolvedRecipe,
-    asked: Mapping[str, tuple[Evaluate | Generate, InferenceConfig]],
+    stages: Mapping[str, tuple[Evaluate | Generate, InferenceConfig]],
     lineages: Mapping[str, Lineage],
     shapes: Mapping[str, Shape],
     diagnostics: Diagnostics,
 ) -> None:
-    """What evals and generations ask of models of a known context."""
-    for name, (stage, asking) in asked.items():
+    """Check the completion length of evals and generate stages against the known context lengths."""
+    for name, (stage, config) in stages.items():
         contexts = [
             _context_length(name, one.role, resolved, lineages, shapes)
-            for one in asking.targets
+            for one in config.targets
             if not one.endpoint
         ]
         context = min((found for found in contexts if found is not None), default=None)
@@ -84,10 +84,10 @@ def check_inference_lengths(
         written = is_explicitly_set(stage.sampling, "max_tokens")
         path = ("stages", name, "sampling", "max_tokens") if written else ("stages", name)
         message = f"completions of {longest} tokens leave no room for a prompt in a context of {context}"
-        help = "lower max_tokens by what the longest prompt takes"
+        help = "lower max_tokens by the length of the longest prompt"
         if not written:
             sampling = f"sampling: {{max_tokens: {max(1, context // 2)}}}"
-            help = f"it is {longest} when not given: write `{sampling}`, say"
+            help = f"the default is {longest}: set it, for example `{sampling}`"
         diagnostics.add(NO_ROOM_FOR_PROMPT, path, message, key=not written, help=help)
 
 

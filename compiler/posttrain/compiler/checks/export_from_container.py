@@ -1,4 +1,4 @@
-"""Exports that bring their model to a folder, which a container does not see."""
+"""Checks exports to a local folder, which a container cannot access."""
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
@@ -11,10 +11,11 @@ _STAGES = ("stages:\n", "stages:\n  out: {export: base, push: {%s}}\n")
 _CONTAINER = ("datasets:", f"container: {{image: {_IMAGE}}}\ndatasets:")
 EXPORT_FROM_CONTAINER = Code(
     "PT0902",
-    "a push to a folder from a container",
+    "export to a folder from a container",
     "error",
-    "A step in a container writes to its own workplace alone: a folder elsewhere on the machine would be one"
-    " inside the container, and gone with it. The hub can be reached from there.",
+    "A step in a container can write only to its own working directory. A folder elsewhere would be inside"
+    " the container and would be lost when it ends. Push to the hub instead, or run the export outside the"
+    " container.",
     wrong=minimal_recipe(_CONTAINER, (_STAGES[0], _STAGES[1] % "folder: models/out")),
     right=minimal_recipe(_CONTAINER, (_STAGES[0], _STAGES[1] % "hub: someone/out")),
 )
@@ -26,6 +27,6 @@ def check_export_folders(recipe: TypedRecipe, diagnostics: Diagnostics) -> None:
         if not isinstance(stage, Export) or stage.push is None or stage.push.folder is None:
             continue
         if stage.container is not None or recipe.container is not None:
-            message = "a step in a container cannot bring its model to a folder of the machine"
-            help = "bring it to the hub, or take the container away"
+            message = "a step in a container cannot write to a folder of the host"
+            help = "push to the hub, or run this stage without a container"
             diagnostics.add(EXPORT_FROM_CONTAINER, ("stages", name, "push", "folder"), message, help=help)

@@ -1,4 +1,4 @@
-"""What a target without GPUs cannot do, and what half precision cannot."""
+"""Checks features that need a GPU, and the limits of float16."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,22 +18,21 @@ _VLLM = ("{eval: sft,", "{eval: sft, engine: vllm,")
 _STAGE = "{train: sft, model: base, data: sums.train, params: {epochs: 1, batch_size: 4%s}}"
 NEEDS_GPU = Code(
     "PT1011",
-    "a stage that needs a GPU, for a target without one",
+    "feature that needs a GPU",
     "warning",
-    "Weights in 8 and 4 bits are computed with by bitsandbytes, Liger computes, and vLLM writes its"
-    " completions, on GPUs alone. `hardware: {gpus: ...}` names those of the target; without it the stage"
-    " gets none, and stops when it begins.",
+    "Quantized weights (bitsandbytes), Liger kernels and vLLM work on GPUs only. The target has no GPUs, so"
+    " the stage fails when it starts. Set `hardware: {gpus: ...}` to the GPUs of the target.",
     wrong=minimal_recipe(_VLLM),
     right=minimal_recipe(_GPU, _VLLM),
 )
 FLOAT16_LIMITS = Code(
     "PT1012",
-    "half precision that cannot be",
+    "unsupported float16 training",
     "warning",
-    "float16 reaches no further than 65504, so small gradients are scaled up first and down again later."
-    " Without a GPU that is not done: the stage computes in float32, whatever it says. On a GPU it cannot be"
-    " done to weights that are kept in float16 themselves: torch refuses to scale their gradients. bfloat16"
-    " has no such limits.",
+    "float16 has a small range (up to 65504), so training scales the loss to keep small gradients"
+    " representable. Without a GPU there is no loss scaling, and the stage computes in float32 whatever"
+    " `precision` says. On a GPU, torch cannot scale the gradients of weights that are stored in float16."
+    " bfloat16 does not have these limits.",
     wrong=training_example(_STAGE % ", precision: float16"),
     right=training_example(_STAGE % ", precision: float32"),
 )
@@ -47,18 +46,18 @@ def check_gpu_requirements(
     for subject in trained:
         _check_float16(subject, gpus, diagnostics)
     for path, what in _gpu_features(resolved, trained) if not gpus else ():
-        help = "name the target's: `hardware: {gpus: 1xH100-80GB}`"
-        diagnostics.add(NEEDS_GPU, path, f"{what} needs a GPU, and the target has none", help=help)
+        help = "declare the GPUs of the target, for example `hardware: {gpus: 1xH100-80GB}`"
+        diagnostics.add(NEEDS_GPU, path, f"{what} needs a GPU, but the target has none", help=help)
 
 
 def _gpu_features(resolved: ResolvedRecipe, trained: Sequence[TrainedModel]) -> Iterator[tuple[KeyPath, str]]:
-    """What works on GPUs alone, and where the recipe asks for it."""
+    """Yield the features that need a GPU, and where the recipe requests them."""
     for subject in trained:
         adapter, placement = subject.adapter, subject.stage.placement
         if adapter is not None and adapter.type == "qlora":
-            yield (*subject.adapter_path, "type"), "a QLoRA"
+            yield (*subject.adapter_path, "type"), "a QLoRA adapter"
         elif subject.base_model is not None and subject.base_model.quantize != "none" and subject.has_adapter:
-            yield (*subject.path, "model"), f"training over weights in {subject.base_model.quantize}"
+            yield (*subject.path, "model"), f"training on {subject.base_model.quantize} weights"
         if subject.param_value("use_liger_kernel"):
             yield subject.param_path("use_liger_kernel"), "Liger"
         if isinstance(placement, Placement) and placement.rollouts.engine == "vllm":
@@ -73,16 +72,16 @@ def _check_float16(trained_model: TrainedModel, gpus: bool, diagnostics: Diagnos
         return
     path = trained_model.param_path("precision")
     if not gpus:
-        message = "without a GPU, float16 has no effect: the stage computes in float32"
-        diagnostics.add(FLOAT16_LIMITS, path, message, help="write `precision: float32`, or leave it out")
+        message = "float16 has no effect without a GPU: the stage computes in float32"
+        diagnostics.add(FLOAT16_LIMITS, path, message, help="set `precision: float32`, or remove the key")
     elif _has_float16_weights(trained_model):
-        message = "the weights are kept in float16, and their gradients cannot be scaled"
-        help = "write `precision: bfloat16`, or `dtype: float32` for the model"
+        message = "the weights are stored in float16, so their gradients cannot be scaled"
+        help = "set `precision: bfloat16`, or `dtype: float32` for the model"
         diagnostics.add(FLOAT16_LIMITS, path, message, help=help, severity="error")
 
 
 def _has_float16_weights(trained_model: TrainedModel) -> bool:
-    """Whether float16 weights are trained themselves. DeepSpeed keeps a copy of its own in float32."""
+    """Return whether float16 weights are trained directly. DeepSpeed trains a float32 copy instead."""
     placement = trained_model.stage.placement
     divided = isinstance(placement, Placement) and placement.strategy.startswith("zero")
     return (

@@ -1,4 +1,4 @@
-"""Evaluations while a model is trained: the evals that are named, and the metric that decides."""
+"""Checks evaluations during training: the evals, the metric that selects the best model, and the interval."""
 
 from collections.abc import Iterator, Mapping
 
@@ -26,30 +26,30 @@ def _recipe_with_eval(evaluate: str) -> str:
 
 UNKNOWN_EVAL = Code(
     "PT0661",
-    "an evaluation during training that is no eval of the recipe",
+    "unknown eval during training",
     "error",
-    "`evaluate.evals` names eval stages of the recipe. Their data, reward, sampling and metrics are used on"
-    " the model as it is trained; whether the eval stage itself runs before or after does not matter. A"
-    " method whose product is a scorer writes nothing that could be measured.",
+    "`evaluate.evals` names eval stages of the recipe. Training evaluates the current model with their data,"
+    " reward, sampling and metrics. It does not matter whether the eval stage itself runs before or after"
+    " the training. A reward model cannot generate, so a stage that trains one takes no `evaluate`.",
     wrong=_recipe_with_eval("eval_steps: 10, evals: [chek]"),
     right=_recipe_with_eval("eval_steps: 10, evals: [check]"),
 )
 NO_METRIC_FOR_BEST_MODEL = Code(
     "PT0662",
-    "no metric to decide by",
+    "missing or unused metric_for_best_model",
     "error",
-    "`keep: best` and `early_stopping_patience` go by one metric, written EVAL.METRIC, of an eval that"
-    " `evals` names. Without either of them a metric would decide nothing.",
+    "`keep: best` and `early_stopping_patience` need `metric_for_best_model`, written EVAL.METRIC, of an"
+    " eval that `evals` names. Without either option the metric has no effect.",
     wrong=_recipe_with_eval("eval_steps: 10, evals: [check], keep: best"),
     right=_recipe_with_eval("eval_steps: 10, evals: [check], keep: best, metric_for_best_model: check.score"),
 )
 ROUNDED_EVAL_STEPS = Code(
     "PT0663",
-    "evaluations moved to where a stage resumes exactly",
+    "eval_steps rounded up",
     "note",
-    "The weights that an evaluation finds best are kept as a checkpoint, and checkpoints are made where the"
-    " method resumes exactly: after every `optimizer_steps_per_generation` x `num_iterations` steps."
-    " `eval_steps` is rounded up to a multiple of these.",
+    "An evaluation saves the best weights as a checkpoint. The method can resume exactly only after a"
+    " multiple of `optimizer_steps_per_generation` x `num_iterations` steps, so `eval_steps` is rounded up"
+    " to such a multiple.",
     wrong=minimal_recipe((_TRAIN, _GRPO % 10)),
     right=minimal_recipe((_TRAIN, _GRPO % 12)),
 )
@@ -75,7 +75,7 @@ def check_inloop_evals(
 
 def _check_product(training: CheckedTraining, path: KeyPath, diagnostics: Diagnostics) -> None:
     if training.method.product == "scorer":
-        message = f"`{training.method.name}` trains a scorer, which writes nothing to measure"
+        message = f"`{training.method.name}` trains a reward model, which cannot generate"
         diagnostics.add(UNKNOWN_EVAL, path, message, key=True, help="remove `evaluate`")
 
 
@@ -87,7 +87,7 @@ def _check_evals(
     for index, name in enumerate(inloop_eval.evals):
         if name not in known and name not in resolved.recipe.invalid_names:
             help, meant = hint(name, known, what="eval stages")
-            what = "is no eval" if name in stages else "does not exist"
+            what = "is not an eval" if name in stages else "does not exist"
             message = f"the stage `{name}` {what}"
             diagnostics.add(UNKNOWN_EVAL, (*path, "evals", index), message, help=help, replace=meant)
 
@@ -98,20 +98,20 @@ def _check_metric(
     deciding = [word for word, given in _metric_consumers(inloop_eval) if given]
     if inloop_eval.metric_for_best_model is None:
         if deciding:
-            message = f"{' and '.join(deciding)} needs a metric to go by"
+            message = f"{' and '.join(deciding)} needs `metric_for_best_model`"
             help = "add `metric_for_best_model: EVAL.METRIC`"
             diagnostics.add(NO_METRIC_FOR_BEST_MODEL, path, message, key=True, help=help)
         return
     if not deciding:
-        message = "nothing goes by this metric"
-        help = "add `keep: best` or `early_stopping_patience`, or remove it"
+        message = "`metric_for_best_model` has no effect"
+        help = "add `keep: best` or `early_stopping_patience`, or remove the key"
         diagnostics.add(NO_METRIC_FOR_BEST_MODEL, (*path, "metric_for_best_model"), message, help=help)
-    if any(name not in evals for name in inloop_eval.evals):  # one of them is mistaken itself
+    if any(name not in evals for name in inloop_eval.evals):  # an eval has errors of its own
         return
     known = [f"{name}.{metric}" for name in inloop_eval.evals for metric in evals[name].metrics]
     if inloop_eval.metric_for_best_model not in known:
         help, meant = hint(inloop_eval.metric_for_best_model, known, what="metrics")
-        message = f"no eval here gives `{inloop_eval.metric_for_best_model}`"
+        message = f"no eval in `evals` has the metric `{inloop_eval.metric_for_best_model}`"
         diagnostics.add(
             NO_METRIC_FOR_BEST_MODEL, (*path, "metric_for_best_model"), message, help=help, replace=meant
         )
@@ -127,13 +127,11 @@ def _check_eval_steps(
 ) -> None:
     boundary = training.boundary
     if boundary is not None and inloop_eval.eval_steps % boundary:
-        message = (
-            f"evaluations are made every {round_up_to_boundary(inloop_eval.eval_steps, boundary)} steps: the"
-            f" method resumes exactly every {boundary}"
-        )
+        rounded = round_up_to_boundary(inloop_eval.eval_steps, boundary)
+        message = f"evaluation runs every {rounded} steps: the method can resume every {boundary} steps"
         diagnostics.add(ROUNDED_EVAL_STEPS, (*path, "eval_steps"), message)
 
 
 def round_up_to_boundary(every: int, boundary: int) -> int:
-    """Steps between two things that happen where a method resumes exactly."""
+    """Round a number of steps up to a multiple after which the method can resume exactly."""
     return -(-every // boundary) * boundary

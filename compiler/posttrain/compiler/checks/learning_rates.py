@@ -1,4 +1,4 @@
-"""Learning rates far from what people use with a method, an adapter and a size of model."""
+"""Warns about learning rates far from common practice for the method, the adapter and the model size."""
 
 from collections.abc import Mapping
 
@@ -9,13 +9,13 @@ from posttrain.spec.diagnostic import Code
 
 UNUSUAL_LEARNING_RATE = Code(
     "PT0631",
-    "a learning rate far from practice",
+    "unusual learning rate",
     "warning",
-    "The rate lies well outside of what is used with this method on published models. Too high, and the"
-    " model forgets how to write; too low, and the run ends where it began. All weights of a model of"
-    " billions of parameters take 1e-5 to 5e-5 in sft and 5e-7 to 1e-6 in dpo; an adapter about ten"
-    " times as much, and models of a few hundred million parameters too. Models that start from random"
-    " weights are not judged.",
+    "The learning rate is far outside the usual range of this method for published models. With a much"
+    " higher rate the model loses its ability to generate; with a much lower rate it hardly changes. Full"
+    " training of models with billions of parameters uses 1e-5 to 5e-5 in sft and 5e-7 to 1e-6 in dpo."
+    " Adapters, and models with a few hundred million parameters, use about ten times as much. Models with"
+    " random initial weights are exempt.",
     wrong=published_example(
         ("params: {epochs: 1, batch_size: 4}", "params: {batch_size: 4, learning_rate: 0.05}")
     ),
@@ -24,8 +24,8 @@ UNUSUAL_LEARNING_RATE = Code(
     ),
 )
 CODES = (UNUSUAL_LEARNING_RATE,)
-# The rates for all weights of a model of billions of parameters beyond which one should have a
-# reason, and a rate that is usual.
+# For full training of models with billions of parameters: the lowest and the highest usual rate, and a
+# common rate.
 _TYPICAL_RATES: Mapping[str, tuple[float, float, float]] = {
     "sft": (1e-6, 2e-4, 2e-5),
     "reward_model": (5e-7, 1e-4, 1e-5),
@@ -40,7 +40,7 @@ _TYPICAL_RATES: Mapping[str, tuple[float, float, float]] = {
     "ppo": (5e-8, 1e-5, 1e-6),
 }
 _ADAPTER_FACTOR = 10.0
-_SMALL_MODEL_FACTOR = 10.0  # for models below this many parameters, and those whose size is not known
+_SMALL_MODEL_FACTOR = 10.0  # for models below this size, and models of unknown size
 _SMALL_MODEL_PARAMETERS = 800_000_000
 
 
@@ -51,23 +51,23 @@ def check_learning_rate(trained_model: TrainedModel, diagnostics: Diagnostics) -
         return
     low, high, common = usual
     if trained_model.has_adapter:
-        # An adapter at the rate of all weights learns slowly, and is not yet far off.
+        # An adapter with the rate of full training learns slowly, but the rate is still reasonable.
         low, high, common = low * 4, high * _ADAPTER_FACTOR, common * _ADAPTER_FACTOR
     if trained_model.num_parameters is None or trained_model.num_parameters < _SMALL_MODEL_PARAMETERS:
         high *= _SMALL_MODEL_FACTOR
     if low <= rate <= high:
         return
-    what = "an adapter" if trained_model.has_adapter else "all weights"
+    what = "an adapter" if trained_model.has_adapter else "full training"
     side = "high" if rate > high else "low"
     message = (
-        f"a learning rate of {rate:g} is very {side} for {trained_model.method.name} on {what}"
-        f"{_size_text(trained_model.num_parameters)}: {low:g} to {high:g} is used"
+        f"a learning rate of {rate:g} is very {side} for {trained_model.method.name} with {what}"
+        f"{_size_text(trained_model.num_parameters)}: {low:g} to {high:g} is usual"
     )
     diagnostics.add(
         UNUSUAL_LEARNING_RATE,
         trained_model.param_path("learning_rate"),
         message,
-        help=f"{common:g} is a common choice",
+        help=f"{common:g} is a common value",
     )
 
 

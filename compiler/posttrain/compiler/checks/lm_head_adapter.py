@@ -1,4 +1,4 @@
-"""Adapters on the layer that gives the words: most of TRL's trainers read its weights past the adapter."""
+"""Checks adapters on `lm_head`: most TRL trainers read its weights directly and bypass the adapter."""
 
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.checks.training_examples import training_example
@@ -13,15 +13,15 @@ _OWN = (
 _OTHER = "    from: someone/a-model\n    revision: 7ae557604adf67be50417f59c2c2f167def9a775\n"
 LM_HEAD_ADAPTER = Code(
     "PT0647",
-    "an adapter on the output layer",
+    "adapter on lm_head",
     "error",
-    "These methods compute the log-probabilities from the weights of `lm_head` itself, a piece at a time, to"
-    " save memory. An adapter there would have no part in it and learn nothing, and TRL refuses it.",
+    "These methods compute the log-probabilities from the weights of `lm_head` in chunks, to save memory."
+    " They bypass an adapter on `lm_head`, so it would learn nothing. TRL rejects such an adapter.",
     wrong=training_example(_STAGE % "q_proj, lm_head").replace(_OWN, _OTHER),
     right=training_example(_STAGE % "q_proj, v_proj").replace(_OWN, _OTHER),
 )
 CODES = (LM_HEAD_ADAPTER,)
-# The configuration classes of the trainers that refuse it.
+# The configuration classes of the trainers that reject such an adapter.
 _REFUSING_CONFIGS = frozenset({"SFTConfig", "DPOConfig", "KTOConfig", "GRPOConfig", "RLOOConfig"})
 
 
@@ -33,11 +33,11 @@ def check_lm_head_adapter(trained_model: TrainedModel, diagnostics: Diagnostics)
         or trained_model.shape is not None
         or isinstance(adapter.target_modules, str)
     ):
-        return  # of a known shape, the modules that an adapter can go on are listed
+        return  # for a known shape, `check_target_modules` lists the valid modules
     if trained_model.method.trl not in _REFUSING_CONFIGS:
         return
     for index, target in enumerate(adapter.target_modules):
         if target.rpartition(".")[2] == "lm_head":
             message = f"`{trained_model.method.name}` cannot train an adapter on `{target}`"
             path = (*trained_model.adapter_path, "target_modules", index)
-            diagnostics.add(LM_HEAD_ADAPTER, path, message, help="leave it out")
+            diagnostics.add(LM_HEAD_ADAPTER, path, message, help="remove it from `target_modules`")

@@ -1,4 +1,4 @@
-"""Whether the rows have something in the columns that stages need, as far as rows were looked at."""
+"""Checks for null or empty values in the columns that stages read, as far as the compiler reads the rows."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -24,14 +24,15 @@ _WHOLE = '{"prompt": "1+1", "completion": "2", "answer": "2"}\n'
 _EMPTY = '{"prompt": "1+1", "completion": null, "answer": "2"}\n'
 NULL_VALUES = Code(
     "PT0411",
-    "rows with nothing in a column that a stage needs",
+    "null values in a required column",
     "error",
-    "A method trains on every row, and an eval asks with every row's prompt: a row with a null or an empty"
-    " cell in a column that they read ends the stage. JSON lines, JSON, CSV and rows in the recipe are looked"
-    " through when the recipe is compiled; of files above 8 MiB, the first MiB; of Parquet up to 16 MiB, what"
-    " it counts itself; not at all Zstandard, larger Parquet and what is on the hub. It is a warning where a"
-    " step may have left those rows out, and where a reward reads the column: such rows go unscored, or score"
-    " as if nothing matched. Drop them by the step `where: COLUMN IS NOT NULL`, or fill them with `derive`.",
+    "A method trains on every row, and an eval uses the prompt of every row. A null or empty value in a"
+    " column that they read makes the stage fail. The compiler checks JSON lines, JSON, CSV and inline rows."
+    " It checks the first MiB of files above 8 MiB, and the statistics of Parquet files up to 16 MiB. It"
+    " does not check Zstandard files, larger Parquet files or datasets on the hub. The diagnostic is a"
+    " warning if an earlier step may have dropped these rows, or if only a reward reads the column: such"
+    " rows are unscored, or scored as if nothing matched. Drop the rows with the step `where: COLUMN IS NOT"
+    " NULL`, or fill the column with `derive`.",
     wrong=minimal_recipe((_SUMS, "{files: holes.jsonl}"), (_HUNDRED, "test: 1")),
     right=minimal_recipe(
         (_SUMS, "{files: holes.jsonl}"),
@@ -44,7 +45,7 @@ CODES = (NULL_VALUES,)
 
 @record
 class _RequiredColumn:
-    """A column that a stage reads, and what becomes of a row that has nothing there."""
+    """A column that a stage reads, and whether a null value in it makes the stage fail."""
 
     column: str
     reader: str
@@ -82,7 +83,7 @@ def _required_columns(
             reader = f"`{stage.train}` reads"
         case Evaluate() | Generate() if getattr(stage, "environment", None) is None:
             fatal = {"prompt"}
-            reader = "every row is asked by"
+            reader = "every prompt needs"
         case _:
             return
     yield from (_RequiredColumn(column, reader, fatal=True) for column in table.columns if column in fatal)
@@ -93,7 +94,7 @@ def _required_columns(
 
 
 def _training_columns(training: CheckedTraining, table: TableSchema) -> set[str]:
-    """The columns that a method reads: the first of its sets that the rows have."""
+    """Return the columns that a method reads: the first of its column sets that the rows have."""
     for required in training.method.accepts:
         if all(
             name in table.columns and is_assignable(type, table.columns[name])
@@ -104,9 +105,9 @@ def _training_columns(training: CheckedTraining, table: TableSchema) -> set[str]
 
 
 def _reward_columns(graph: RewardGraph) -> list[str]:
-    """The columns that a graph reads otherwise than to ask whether they are there."""
+    """Return the columns that a graph reads, except through the op `present`."""
     uses = [node["operands"] for node in graph.nodes if node["op"] != "present"]
-    columns = [name for name in graph.reads if name != "completion"]  # that one is what the model writes
+    columns = [name for name in graph.reads if name != "completion"]  # the model generates it
     return [name for name in columns if any(_reads(use, name) for use in uses)]
 
 
@@ -122,13 +123,13 @@ def _report(
     gap = table.null_counts[need.column]
     sure = has_certain_nulls(table, part, gap)
     message = (
-        f"{_null_count_text(gap)} nothing in `{need.column}`, which {need.reader}; the first is"
+        f"{_null_count_text(gap)} a null or empty value in `{need.column}`, which {need.reader}; the first is"
         f" {gap.first_row}"
     )
     if not need.fatal:
-        message += ": such rows go unscored, or score as if nothing matched"
+        message += ": such rows are unscored, or scored as if nothing matched"
     elif not sure:
-        message += ": if one of them comes to this stage, it fails"
+        message += ": the stage fails if it reads such a row"
     diagnostics.add(
         NULL_VALUES,
         ("stages", stage, "data"),
@@ -139,6 +140,4 @@ def _report(
 
 
 def _null_count_text(gap: NullStats) -> str:
-    return (
-        f"{gap.null_rows} of the {gap.rows_checked} rows looked at {'has' if gap.null_rows == 1 else 'have'}"
-    )
+    return f"{gap.null_rows} of the {gap.rows_checked} checked rows {'has' if gap.null_rows == 1 else 'have'}"

@@ -1,26 +1,26 @@
-"""The arguments of TRL that posttrain sets itself, and what a recipe says instead.
+"""The TRL arguments that posttrain sets itself, and the recipe keys to use instead.
 
-A test holds this to what the methods pass: none of their arguments may be missing here.
+A test compares this table with the arguments that the methods pass.
 """
 
 from collections.abc import Mapping
 
-_SEED = "the recipe's `seed` decides it"
+_SEED = "set the recipe's `seed`"
 _BATCH = "set `params.batch_size` and `params.micro_batch_size`"
 _STEPS = "set `params.max_steps`, or `params.epochs` where the method has it"
 _PRECISION = "set `params.precision`"
 _SAVING = "set `params.save_steps` and `params.save_total_limit`: a checkpoint must resume exactly"
 _LOGGING = "every step is logged, to the trackers that `tracking` names"
-_HUB = "write an `export` stage: stages keep their products in the store"
-_MODEL = "say it where the model is declared, under `models`"
-_TOKENS = "the tokenizer's own is taken; write {{ eos_token }} in a chat template, and it ends turns by that"
-_HARDWARE = "say it under `hardware`: processes and strategy are planned"
-_EVALUATION = "write an `eval` stage"
-_RESUME = "posttrain resumes by itself, and exactly"
-_MICRO = "set `params.micro_batch_size`: a batch that shrinks by itself cannot be planned"
+_HUB = "add an `export` stage: stages save their products in the store"
+_MODEL = "set it in the declaration of the model, under `models`"
+_TOKENS = "the tokenizer defines it: to end turns with it, use {{ eos_token }} in a chat template"
+_HARDWARE = "set it under `hardware`: the compiler plans processes and strategy"
+_EVALUATION = "add an `eval` stage"
+_RESUME = "posttrain resumes automatically and exactly"
+_MICRO = "set `params.micro_batch_size`: the plan needs a fixed batch size"
 
 _SHARED: Mapping[str, str] = {
-    "output_dir": "stages keep their products in the store",
+    "output_dir": "stages save their products in the store",
     "seed": _SEED,
     "data_seed": _SEED,
     "max_steps": _STEPS,
@@ -32,7 +32,7 @@ _SHARED: Mapping[str, str] = {
     "lr_scheduler_type": "set `params.lr_scheduler_type`",
     "lr_scheduler_kwargs": "set `params.min_lr_ratio` and `params.decay_ratio`",
     "warmup_steps": "set `params.warmup_steps`",
-    "warmup_ratio": "set `params.warmup_steps`, which also takes a share of the steps",
+    "warmup_ratio": "set `params.warmup_steps`, where a decimal below 1 is a ratio",
     "weight_decay": "set `params.weight_decay`",
     "max_grad_norm": "set `params.max_grad_norm`",
     "bf16": _PRECISION,
@@ -82,14 +82,14 @@ _SHARED: Mapping[str, str] = {
     **dict.fromkeys(
         ("use_cpu", "fsdp", "fsdp_config", "deepspeed", "parallelism_config", "local_rank"), _HARDWARE
     ),
-    "remove_unused_columns": "the columns that the method and its reward read are kept",
+    "remove_unused_columns": "the trainer gets the columns that the method and its reward read",
     "use_liger_kernel": "set `params.use_liger_kernel`",
     "torch_compile": "set `params.torch_compile`",
     "resume_from_checkpoint": _RESUME,
     "ignore_data_skip": _RESUME,
     "restore_callback_states_from_checkpoint": _RESUME,
     "model_init_kwargs": _MODEL,
-    "trust_remote_code": "posttrain runs no code that comes with a model",
+    "trust_remote_code": "posttrain does not run code that comes with a model",
     "chat_template_path": _MODEL,
     "eos_token": _TOKENS,
     "pad_token": _TOKENS,
@@ -103,8 +103,8 @@ _REFERENCE = {
 _BETA = {"beta": "set `params.beta`"}
 _LOSS = {"loss_type": "set `params.loss_type`"}
 _SMOOTHING = {"label_smoothing": "set `params.label_smoothing`"}
-_ROLLOUTS_HELP = "say it under the stage's `placement: {rollouts: ...}`"
-_SERVER_HELP = "the stage starts a server of its own: `placement: {rollouts: {mode: server}}`"
+_ROLLOUTS_HELP = "set it under `placement: {rollouts: ...}` of the stage"
+_SERVER_HELP = "the stage starts its own server: `placement: {rollouts: {mode: server}}`"
 _ROLLOUT = {
     **_BETA,
     **_REFERENCE,
@@ -128,7 +128,7 @@ _ROLLOUT = {
         ),
         _SERVER_HELP,
     ),
-    "reward_weights": "weigh the nodes in the reward graph",
+    "reward_weights": "set the weights in the reward graph",
     "num_train_epochs": "set `params.epochs`, or `params.max_steps`",
     "per_device_train_batch_size": (
         "set `params.num_prompts`, `params.num_generations` and `params.micro_batch_size`"
@@ -151,8 +151,8 @@ _BY_CONFIG: Mapping[str, Mapping[str, str]] = {
     "SFTConfig": {
         **_LENGTH,
         "packing": "set `params.packing`",
-        "dataset_text_field": "the column is `text`: rename yours in the dataset's steps",
-        "dataset_kwargs": "rows are prepared by the dataset's steps",
+        "dataset_text_field": "the column is `text`: rename your column in the steps of the dataset",
+        "dataset_kwargs": "the steps of the dataset prepare the rows",
         "completion_only_loss": "set `params.loss_on`",
         "assistant_only_loss": "set `params.loss_on`",
     },
@@ -178,9 +178,9 @@ _BY_CONFIG: Mapping[str, Mapping[str, str]] = {
         **_LENGTH,
         **_BETA,
         **_SMOOTHING,
-        "loss_type": "set `params.loss_type`, or take the method `simpo`",
+        "loss_type": "set `params.loss_type`, or use the method `simpo`",
         "cpo_alpha": "set `params.cpo_alpha`",
-        "simpo_gamma": "take the method `simpo` and set `params.margin`",
+        "simpo_gamma": "use the method `simpo` and set `params.simpo_gamma`",
     },
     "GRPOConfig": {
         **_ROLLOUT,
@@ -199,10 +199,10 @@ _BY_CONFIG: Mapping[str, Mapping[str, str]] = {
 
 
 def recipe_equivalent(argument: str, kind: str) -> str | None:
-    """What a recipe says instead of giving this argument; None when it may be given."""
+    """Return what to use instead of this argument, or None if the argument is allowed."""
     return _BY_CONFIG.get(kind, {}).get(argument) or _SHARED.get(argument)
 
 
 def reserved_args(kind: str) -> set[str]:
-    """All the arguments of a configuration class that are not given under `trl`."""
+    """Return the reserved arguments of a configuration class."""
     return {*_SHARED, *_BY_CONFIG[kind]}

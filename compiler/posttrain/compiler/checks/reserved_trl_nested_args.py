@@ -1,6 +1,6 @@
-"""The keys within TRL's mappings that posttrain sets itself, and what a recipe says instead.
+"""The keys inside TRL's mapping arguments that posttrain sets itself, and the recipe keys to use instead.
 
-A test holds this to what the trainers set in them: none of their keys may be missing here.
+A test compares this table with the keys that the trainers set.
 """
 
 from collections.abc import Mapping
@@ -8,20 +8,20 @@ from collections.abc import Mapping
 _BATCH = "set `params.batch_size` and `params.micro_batch_size`"
 _LENGTH = "set `params.max_completion_length`"
 _COUNT = "set `params.num_generations`"
-_SEED = "the recipe's `seed` decides what is drawn; all completions of a prompt would be drawn by this one"
-_SAMPLING = "completions are drawn one by one: what is learnt goes by the chance that each of them had"
-_MODEL = "say it where the model is declared, under `models`"
-_RESPONSE = "the trainer reads tokens and their log-probabilities, and asks for no less and no more"
-_REQUEST = "the trainer says what is asked for, of whom, and how it is handed back"
-_FULL_PROMPT = "what is learnt goes by the whole prompt: cut prompts in the dataset's steps"
-_HUB = "transformers takes its code from the hub, and posttrain runs no code that comes from there"
-_COMPILED = "the trainer sets it: what writes is not compiled"
-_NO_TOKENIZER = "transformers needs the tokenizer for it, which the trainer does not give it"
-_RENDERED = "the trainer sets it: prompts are rendered for completions to be written, and whole"
+_SEED = "set the recipe's `seed`: with this seed all completions of a prompt would be the same"
+_SAMPLING = "completions are sampled: the loss needs the sampling probability of each token"
+_MODEL = "set it in the declaration of the model, under `models`"
+_RESPONSE = "the trainer sets it: it needs exactly the tokens and their log-probabilities"
+_REQUEST = "the trainer sets the content and the form of each request"
+_FULL_PROMPT = "training needs the whole prompt: truncate prompts in the steps of the dataset"
+_HUB = "transformers downloads its code from the hub, and posttrain does not run code from the hub"
+_COMPILED = "the trainer sets it: the generating model is not compiled"
+_NO_TOKENIZER = "transformers needs the tokenizer for it, and the trainer does not pass the tokenizer"
+_RENDERED = "the trainer sets it: prompts are rendered in full, ready for generation"
 
 
 def _separate_argument(argument: str) -> str:
-    return f"it is an argument of its own: write `trl: {{{argument}: ...}}`"
+    return f"it is a separate argument: use `trl: {{{argument}: ...}}`"
 
 
 _GENERATION: Mapping[str, str] = {
@@ -29,9 +29,7 @@ _GENERATION: Mapping[str, str] = {
     **dict.fromkeys(("n", "num_return_sequences"), _COUNT),
     **{name: f"set `params.{name}`" for name in ("temperature", "top_p", "top_k", "min_p")},
     "seed": _SEED,
-    "max_time": (
-        "a completion that ends by the clock is another one each time: set `params.max_completion_length`"
-    ),
+    "max_time": "a time limit makes completions irreproducible: set `params.max_completion_length`",
     **{name: _separate_argument(name) for name in ("repetition_penalty", "cache_implementation")},
     "continuous_batching_config": _separate_argument("transformers_continuous_batching_config"),
     **dict.fromkeys(
@@ -93,13 +91,13 @@ _GENERATION: Mapping[str, str] = {
     **dict.fromkeys(("compile_config", "disable_compile"), _COMPILED),
     "stop_strings": f"{_NO_TOKENIZER}; vLLM takes `stop`",
     "token_healing": _NO_TOKENIZER,
-    "prompt_lookup_num_tokens": "transformers does it for one prompt at a time alone",
+    "prompt_lookup_num_tokens": "transformers supports it only for one prompt at a time",
 }
 _RESERVED: Mapping[str, Mapping[str, str]] = {
     "accelerator_config": {
         "split_batches": _BATCH,
-        "use_configured_state": "say it under `hardware`: processes and strategy are planned",
-        "use_seedable_sampler": "the recipe's `seed` decides the order of the rows",
+        "use_configured_state": "set it under `hardware`: the compiler plans processes and strategy",
+        "use_seedable_sampler": "the recipe's `seed` sets the order of the rows",
     },
     "gradient_accumulation_kwargs": {"num_steps": _BATCH},
     "chat_template_kwargs": {
@@ -120,11 +118,11 @@ _RESERVED: Mapping[str, Mapping[str, str]] = {
             _RENDERED,
         ),
         "chat_template": _MODEL,
-        "tools": "what a model may do it does in an environment: declare one under `environments`",
+        "tools": "tools belong to an environment: declare one under `environments`",
     },
     "generation_kwargs": _GENERATION,
     "liger_kernel_config": {
-        "fused_linear_cross_entropy": "it is off: it takes the logits away, which trainers read"
+        "fused_linear_cross_entropy": "it is disabled: it does not return the logits that the trainers need"
     },
     "optim_args": {"weight_decay": "set `params.weight_decay`"},
     "transformers_continuous_batching_config": {"seed": _SEED},
@@ -132,10 +130,10 @@ _RESERVED: Mapping[str, Mapping[str, str]] = {
 
 
 def nested_recipe_equivalent(argument: str, key: str) -> str | None:
-    """What a recipe says instead of giving this key; None when it may be given."""
+    """Return what to use instead of this key, or None if the key is allowed."""
     return _RESERVED.get(argument, {}).get(key)
 
 
 def nested_reserved_keys(argument: str) -> set[str]:
-    """All the keys within an argument that are not given there."""
+    """Return the reserved keys of an argument."""
     return set(_RESERVED.get(argument, ()))

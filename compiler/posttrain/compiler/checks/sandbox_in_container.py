@@ -1,4 +1,4 @@
-"""Programs that models write, in a stage that runs in a container: which sandbox can be made there."""
+"""Checks that rewards with `code_tests` use a sandbox that works in the container of the stage."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,18 +20,18 @@ _NODE = "{code_tests: {of: completion, tests: {text: '[]'}%s}}"
 
 def _example(more: str) -> str:
     right = "returns: {score: {when: {math_equal: {of: completion, to: answer}}, then: 1.0}}"
-    held = ("datasets:", f"container: {{image: '{_IMAGE}'}}\ndatasets:")
-    return minimal_recipe(held, (right, f"returns: {_NODE % more}"), ("text, answer: text", "text"))
+    container = ("datasets:", f"container: {{image: '{_IMAGE}'}}\ndatasets:")
+    return minimal_recipe(container, (right, f"returns: {_NODE % more}"), ("text, answer: text", "text"))
 
 
 NO_SANDBOX = Code(
     "PT0903",
-    "a sandbox that cannot be made in a container",
+    "sandbox not available in a container",
     "error",
-    "`code_tests` runs programs in namespaces of their own unless told otherwise, and a container that is"
-    " not privileged may make none: the stage would fail at its first program. Write `sandbox: landlock`"
-    " for stages that run in a container; docs/sandbox.md says what it keeps from a program and what not. Or"
-    " let the stage run outside: a container can be named for the other stages alone.",
+    "By default `code_tests` runs programs in Linux namespaces. An unprivileged container cannot create"
+    " namespaces, so the stage would fail at its first program. Set `sandbox: landlock` for stages in a"
+    " container; docs/sandbox.md describes what it protects against. Or run this stage without a container:"
+    " `container` can be set per stage.",
     wrong=_example(""),
     right=_example(", sandbox: landlock"),
 )
@@ -41,7 +41,7 @@ CODES = (NO_SANDBOX,)
 def check_sandboxes(
     resolved: ResolvedRecipe, graphs: Mapping[str, RewardGraph], diagnostics: Diagnostics
 ) -> None:
-    """Report rewards whose programs would have no sandbox, once for each node."""
+    """Report rewards whose programs would have no sandbox, once per node."""
     reported: set[tuple[str, str]] = set()
     for stage, reward in _container_rewards(resolved):
         for node in _code_test_nodes(graphs.get(reward)):
@@ -54,7 +54,7 @@ def _report(stage: str, reward: str, node: str, resolved: ResolvedRecipe, diagno
     path: KeyPath = ("rewards", reward, "nodes", node)
     if node not in resolved.recipe.rewards[reward].nodes:
         path = ("rewards", reward, "returns")
-    message = f"the stage `{stage}` scores with this in a container, where its sandbox cannot be made"
+    message = f"the stage `{stage}` uses this in a container, where namespaces are not available"
     diagnostics.add(NO_SANDBOX, path, message, help="add `sandbox: landlock` to `code_tests`")
 
 
@@ -65,7 +65,7 @@ def _code_test_nodes(graph: RewardGraph | None) -> Iterator[Mapping[str, Any]]:
 
 
 def _container_rewards(resolved: ResolvedRecipe) -> Iterator[tuple[str, str]]:
-    """The stages that run in a container, each with the rewards that it scores with."""
+    """Yield the stages that run in a container, with each reward that they use."""
     stages = resolved.recipe.stages
     for name, stage in stages.items():
         if (stage.container or resolved.recipe.container) is None:

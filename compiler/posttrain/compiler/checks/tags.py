@@ -1,4 +1,4 @@
-"""Tags that rewards look for: whether the model can write them, and whether it is told the same ones."""
+"""Checks the tags that rewards look for: the model can generate them, and they match its declared tags."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -25,21 +25,21 @@ _BETWEEN = (
 )
 UNTOKENIZABLE_TAG = Code(
     "PT0811",
-    "a tag that the model cannot write",
+    "tag that the tokenizer cannot produce",
     "error",
-    "A tokenizer of characters knows its alphabet and its words, and nothing else: a text with another"
-    " character in it never comes out of the model, so a reward that looks for it gives every completion"
-    " the same. Name the tag among the tokenizer's `added_tokens`, which makes it one token, or add its"
-    " characters to the `alphabet`.",
+    "A character tokenizer has only its alphabet and its `added_tokens`. The model can never generate a text"
+    " with any other character, so a reward that looks for this tag gives every completion the same value."
+    " Add the tag to `added_tokens`, which makes it one token, or add its characters to `alphabet`.",
     wrong=minimal_recipe((_TOKENIZER, _LETTERS % ""), _BETWEEN),
     right=minimal_recipe((_TOKENIZER, _LETTERS % ", added_tokens: [<answer>, </answer>]"), _BETWEEN),
 )
 MISMATCHED_TAGS = Code(
     "PT0812",
-    "tags that the model is not told",
+    "tags of the model and the reward differ",
     "warning",
-    "The model's tags, template and words say how completions are written, and the reward looks for"
-    " something else: a model that does as it is told is not rewarded for it.",
+    "The tags, the chat template and the added tokens of the model define the format of its completions, but"
+    " the reward looks for other tags. A model that follows its format gets no reward. Use the same tags in"
+    " both places.",
     wrong=minimal_recipe(
         (_TOKENIZER, _TOKENIZER + "\n    tags: {answer: [<solution>, </solution>]}"), _BETWEEN
     ),
@@ -56,7 +56,7 @@ def check_tags(
     read: ReadFile,
     diagnostics: Diagnostics,
 ) -> None:
-    """Hold every model to the tags of the rewards that its completions are scored by."""
+    """Check every model against the tags of the rewards that score its completions."""
     for name, reward in _model_rewards(resolved, lineages):
         graph = graphs.get(reward)
         for tag in _required_tags(graph) if graph is not None else ():
@@ -66,7 +66,8 @@ def check_tags(
 
 
 def _model_rewards(resolved: ResolvedRecipe, lineages: Mapping[str, Lineage]) -> list[tuple[str, str]]:
-    """Each declared model with each reward that scores what it, or a stage made from it, writes."""
+    """Return each declared model with each reward that scores its completions, or those of a stage based
+    on it."""
     found: dict[tuple[str, str], None] = {}
     for (owner, role), ref in resolved.refs.items():
         thing, _, name = owner.partition(":")
@@ -79,7 +80,7 @@ def _model_rewards(resolved: ResolvedRecipe, lineages: Mapping[str, Lineage]) ->
 
 
 def _required_tags(graph: RewardGraph) -> Iterator[str]:
-    """The tags that a graph looks for in completions. A piece of a column's text is no such tag."""
+    """Yield the tags that a graph looks for in completions. Tags in other columns do not count."""
     of_completion: set[str] = set()
     for node in graph.nodes:
         if _reads_completion(node["operands"], of_completion):
@@ -95,14 +96,14 @@ def _required_tags(graph: RewardGraph) -> Iterator[str]:
 
 
 def _reads_completion(operands: Mapping[str, object], of_completion: set[str]) -> bool:
-    given = operands.get("of")
-    if not isinstance(given, dict):
+    operand = operands.get("of")
+    if not isinstance(operand, dict):
         return False
-    return given.get("read") == "completion" or given.get("node") in of_completion
+    return operand.get("read") == "completion" or operand.get("node") in of_completion
 
 
 def _tag_path(reward: str, tag: str, diagnostics: Diagnostics) -> KeyPath:
-    """Where in the reward the tag is written."""
+    """Return the place of the tag in the reward."""
     path: KeyPath = ("rewards", reward)
     below = walk_nodes(node_at(diagnostics.root, path)[0], path)
     return next((p for p, node in below if isinstance(node, ScalarNode) and node.value == tag), path)
@@ -115,14 +116,14 @@ def _check_tokenizable(
     lacking = missing_characters(tag, tokenizer) if tokenizer is not None else ""
     if lacking:
         listed = " ".join(lacking)
-        message = f"`{name}` can never write `{tag}`: its tokenizer has no {listed}"
-        help = f"add `{tag}` to the words of its tokenizer"
+        message = f"`{name}` can never generate `{tag}`: its tokenizer has no {listed}"
+        help = f"add `{tag}` to the `added_tokens` of its tokenizer"
         span = diagnostics.span(("models", name, "tokenizer"), key=True)
         diagnostics.add(UNTOKENIZABLE_TAG, where, message, help=help, labels=(Label(span, "its tokenizer"),))
 
 
 def missing_characters(text: str, tokenizer: Tokenizer) -> str:
-    """The characters of a text that a tokenizer of characters does not have."""
+    """Return the characters of a text that a character tokenizer does not have."""
     if tokenizer.init != "characters":
         return ""
     for word in sorted(tokenizer.added_tokens, key=len, reverse=True):
@@ -141,7 +142,7 @@ def _check_declared(
     near = closest_match(tag, alike)
     if near is None and not declared:
         return
-    message = f"the reward looks for `{tag}`, and `{name}` is told other tags"
+    message = f"the reward looks for `{tag}`, but `{name}` has other tags"
     help = f"did you mean `{near}`?" if near else f"its tags: {', '.join(declared)}"
     diagnostics.add(MISMATCHED_TAGS, where, message, help=help, replace=near)
 
@@ -152,7 +153,7 @@ def _declared_tags(model: Model) -> list[str]:
 
 
 def _other_tags(model: Model, read: ReadFile) -> list[str]:
-    """What else looks like a tag: words of the tokenizer, and the text of the template."""
+    """Return other texts that look like tags: added tokens, and tags in the chat template."""
     words = model.tokenizer.added_tokens if model.tokenizer is not None else []
     data = read(model.chat_template) if model.chat_template is not None else None
     return [*words, *_TAG.findall((data or b"").decode("utf-8", "replace"))]

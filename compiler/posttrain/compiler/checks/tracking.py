@@ -1,4 +1,4 @@
-"""The trackers that `tracking` names exist."""
+"""Checks that the trackers under `tracking` exist."""
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
@@ -9,10 +9,10 @@ from posttrain.spec.diagnostic import Code
 
 UNKNOWN_TRACKER = Code(
     "PT0911",
-    "an unknown tracker",
+    "unknown tracker",
     "error",
-    "`tracking` lists where figures are sent while a run goes on: trackers that come with posttrain, or that"
-    " an installed package adds. An empty list sends them nowhere.",
+    "`tracking` lists the trackers that receive the metrics of a run: trackers that come with posttrain, or"
+    " that an installed package adds. An empty list disables tracking.",
     wrong=minimal_recipe(("datasets:", "tracking: [tensorbord]\ndatasets:")),
     right=minimal_recipe(("datasets:", "tracking: [tensorboard]\ndatasets:")),
 )

@@ -1,4 +1,4 @@
-"""A training stage as the checks see it: with the model that its line begins with, and its adapter."""
+"""A training stage as the checks use it: with its base model, the shape of the model, and its adapter."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,14 +21,14 @@ from posttrain.spec.train_stage import Train
 class TrainedModel:
     name: str
     training: CheckedTraining
-    # The declared model that the line begins with; None when it is mistaken, or a script made it.
+    # The declared model that the chain of stages starts from; None if it is invalid or made by a script.
     base_model: Model | None
-    # Its shape: known for models made from nothing, and for published ones of the table.
+    # Its shape: known for models created with `init`, and for published models in the table.
     shape: Shape | None
     adapter: Adapter | None
     # Where the adapter is declared.
     adapter_path: KeyPath
-    # The stage that the model comes from, when it is a training stage.
+    # The stage that produces the model, if it is a training stage.
     previous_stage: str | None
     # Whether the target has GPUs.
     has_gpus: bool
@@ -46,36 +46,36 @@ class TrainedModel:
         return ("stages", self.name)
 
     def param_path(self, param: str) -> KeyPath:
-        """The path of one of the method's parameters."""
+        """Return the path of a parameter of the method."""
         return (*self.path, "params", param)
 
     def param_value(self, param: str) -> Any:
-        """A parameter's value; None for those that the method does not have."""
+        """Return the value of a parameter, or None if the method does not have it."""
         return getattr(self.training.params, param, None)
 
     def is_param_given(self, param: str) -> bool:
-        """Whether the recipe gives the parameter itself."""
+        """Return whether the recipe sets the parameter."""
         return is_explicitly_set(self.training.params, param)
 
     @property
     def from_scratch(self) -> bool:
-        """Whether the model began with random weights: practice with published ones says nothing."""
+        """Whether the model has random initial weights, to which common practice does not apply."""
         return self.base_model is not None and self.base_model.init is not None
 
     @property
     def has_adapter(self) -> bool:
         return self.adapter is not None and self.adapter.type != "full"
 
-    def choose_rollout_engine(self, wanted: str, gpus: bool) -> str:
-        """What writes the completions that the stage learns from: what is wanted, or else what can."""
-        if wanted != "auto":
-            return wanted
+    def choose_rollout_engine(self, requested: str, gpus: bool) -> str:
+        """Return the engine that generates completions: the requested one, or vLLM if it can be used."""
+        if requested != "auto":
+            return requested
         able = "vllm" in self.method.footprint.engines and not self.is_int8
         return "vllm" if gpus and able else "transformers"
 
     @property
     def rollout_engine(self) -> str:
-        """That engine; a server of vLLM's is another one."""
+        """The engine that generates completions, or `server` for a vLLM server."""
         placement = self.stage.placement
         rollouts = placement.rollouts if isinstance(placement, Placement) else Rollouts()
         engine = self.choose_rollout_engine(rollouts.engine, self.has_gpus)
@@ -91,7 +91,7 @@ class TrainedModel:
 
     @property
     def context_length(self) -> int | None:
-        """The longest sequence that the model takes."""
+        """The longest sequence that the model takes, in tokens."""
         return self.shape.positions if self.shape else None
 
 
@@ -101,7 +101,7 @@ def trained_models(
     lineages: Mapping[str, Lineage],
     shapes: Mapping[str, Shape],
 ) -> tuple[TrainedModel, ...]:
-    """The training stages whose model is not mistaken, with what their lines begin with."""
+    """Return the training stages whose model is valid, with their base models."""
     found: list[TrainedModel] = []
     for name, training in trainings.items():
         line = lineages.get(f"stage:{name}")

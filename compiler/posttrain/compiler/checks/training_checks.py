@@ -1,4 +1,4 @@
-"""All checks over training stages, in one list: adding one is its file and its line here."""
+"""The list of all checks of training stages. To add a check, add its file and its line here."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -54,11 +54,12 @@ def check_training_stages(
     catalog: Catalog,
     diagnostics: Diagnostics,
 ) -> None:
-    """Hold every training stage, beside what it comes from, to all checks."""
-    found = {subject.name: subject for subject in trained}
+    """Run all checks on every training stage, with the stage that its model comes from."""
+    by_name = {subject.name: subject for subject in trained}
     for subject in trained:
         for check in _CHECKS:
             check(subject, diagnostics)
-        adapter_handoff.check_existing_adapter(subject, found.get(subject.previous_stage or ""), diagnostics)
+        previous = by_name.get(subject.previous_stage or "")
+        adapter_handoff.check_existing_adapter(subject, previous, diagnostics)
     adapter_handoff.check_generative_models(resolved, trainings, diagnostics)
     adapter_handoff.check_scoring_models(resolved, trainings, catalog, diagnostics)

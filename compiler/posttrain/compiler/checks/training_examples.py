@@ -1,4 +1,4 @@
-"""The recipes that the pages of these checks vary: over a published model, and over pairs."""
+"""The example recipes of the training diagnostics: one on a published model, one with preference pairs."""
 
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
 
@@ -13,12 +13,12 @@ _PAIRS = "      - derive: {chosen: completion, rejected: \"'7'\"}\n"
 
 
 def published_example(*changes: tuple[str, str]) -> str:
-    """The small recipe over a published model."""
+    """Return the minimal recipe with a published model."""
     return minimal_recipe((_FROM_SCRATCH, _PUBLISHED), *changes)
 
 
 def training_example(stage: str, *, hub: bool = False) -> str:
-    """The small recipe with another training stage, over data that also holds pairs."""
+    """Return the minimal recipe with another training stage, over data that also has preference pairs."""
     changes = ((_STEPS, _PAIRS + _STEPS), (_TRAIN, stage))
     return published_example(*changes) if hub else minimal_recipe(*changes)
 

@@ -1,4 +1,4 @@
-"""What is wrong with a stage's arguments under `trl:`. A recipe that gives none pays for none of this."""
+"""Finds the problems of the arguments under `trl:`. Recipes without `trl:` do not import this module."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,18 +11,18 @@ from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.facts.fact_tables import load_table
 from posttrain.compiler.text.yaml_tree import KeyPath, Node, node_at
 
-_NOT_TEXT = "write the mapping itself: one in a text, or in a file that it names, would not be checked"
+_NOT_TEXT = "write the mapping itself: text and files are not checked"
 
 
 def find_problems(
     trained_model: TrainedModel, kind: str, known: Mapping[str, Any], root: Node
 ) -> Iterator[Problem]:
-    """`known` are the arguments of the configuration class."""
+    """Yield the problems of a stage's arguments. `known` are the arguments of the configuration class."""
     for name, value in trained_model.stage.trl.items():
         path = (*trained_model.path, "trl", name)
         owner = recipe_equivalent(name, kind)
         if owner is not None:
-            message = f"`{name}` is not given under `trl`"
+            message = f"`{name}` cannot be set under `trl`"
             yield Problem(kind="reserved", path=path, message=message, help=owner)
         elif name not in known:
             yield _unknown_argument(name, kind, known, path)
@@ -43,8 +43,9 @@ def _unknown_argument(name: str, kind: str, known: Mapping[str, Any], path: KeyP
 def _check_value(
     trained_model: TrainedModel, name: str, value: Any, entry: Mapping[str, Any], path: KeyPath, root: Node
 ) -> Iterator[Problem]:
-    """A value, and what stands within it. TRL also takes a mapping that is written as text, or the name of
-    a file that holds one: neither would be checked, and the file is no part of the step's key."""
+    """Check a value and its nested keys. TRL also takes a mapping as text, or the name of a file with a
+    mapping. Both are rejected: their keys would not be checked, and the file is not part of the step's
+    key."""
     if "mapping" in entry["type"] and isinstance(value, str):
         kinds = [kind for kind in entry["type"] if kind != "text"]
         entry = {"type": kinds, "doc": _NOT_TEXT}

@@ -1,4 +1,4 @@
-"""What is wrong with a value that is given for an argument of TRL, or for a key within one: plain data."""
+"""Checks the values of TRL arguments, and of the keys nested in them, against their types and choices."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -8,7 +8,7 @@ from posttrain.compiler.parsing.validation_diagnostics import describe_node
 from posttrain.compiler.text.yaml_tree import KeyPath, Node
 from posttrain.spec.record import record
 
-# What a value of the tree is called in the table; a whole number also stands for a number.
+# The names of the types of YAML values in the table. An integer is also a valid number.
 _TYPE_NAMES: tuple[tuple[type, str], ...] = (
     (bool, "boolean"),
     (int, "integer"),
@@ -18,14 +18,14 @@ _TYPE_NAMES: tuple[tuple[type, str], ...] = (
 )
 _TYPE_WORDS = {
     "boolean": "true or false",
-    "integer": "a whole number",
+    "integer": "an integer",
     "number": "a number",
     "text": "text",
     "mapping": "a mapping",
     "null": "null",
     "any": "anything",
 }
-_PLURALS = {"integer": "whole numbers", "number": "numbers", "mapping": "mappings"}
+_PLURALS = {"integer": "integers", "number": "numbers", "mapping": "mappings"}
 
 
 @record(kw_only=True)
@@ -34,23 +34,23 @@ class Problem:
     path: KeyPath
     message: str
     help: str = ""
-    # What to write instead, of the key or of the value.
+    # The suggested replacement of the key or the value.
     replace: str | None = None
-    # Whether it is the key that is wrong, and not its value.
+    # Whether the problem is the key and not its value.
     key: bool = True
 
 
 def value_problems(
     name: str, value: Any, entry: Mapping[str, Any], path: KeyPath, found: Node
 ) -> Iterator[Problem]:
-    """A value of a type, or out of the choices, that the table does not have for it."""
+    """Yield a problem if a value has the wrong type, or is not one of the choices."""
     kinds, doc = entry["type"], entry.get("doc", "")
     if not has_type(value, kinds):
-        message = f"`{name}` takes {describe_types(kinds)}; this is {describe_node(found)}"
+        message = f"`{name}` takes {describe_types(kinds)}, not {describe_node(found)}"
         yield Problem(kind="wrong", path=path, message=message, help=doc, key=False)
     elif isinstance(value, str) and value not in entry.get("choices", (value,)):
         help, meant = hint(value, entry["choices"], what="values here")
-        message = f"`{value}` is none of the values that `{name}` takes"
+        message = f"`{value}` is not a valid value of `{name}`"
         yield Problem(kind="wrong", path=path, message=message, help=help, replace=meant, key=False)
 
 
@@ -67,9 +67,9 @@ def has_type(value: Any, kinds: list[str]) -> bool:
 
 
 def describe_types(kinds: list[str]) -> str:
-    """The types in words. A class that no recipe can write is not among them."""
+    """Return the types in words, without classes that a recipe cannot express."""
     if set(kinds) <= {"null"}:
-        return "nothing that a recipe can write"
+        return "no value that a recipe can express"
     return " or ".join(_describe_type(kind) for kind in kinds)
 
 

@@ -1,4 +1,4 @@
-"""Arguments under `trl:`, held to the table of the pinned release: no import of TRL is needed."""
+"""Checks the arguments under `trl:` against the table of the pinned release, without importing TRL."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,38 +12,39 @@ from posttrain.spec.diagnostic import Code
 _STAGE = "{train: sft, model: base, data: sums.train, trl: {%s}}"
 UNKNOWN_ARGUMENT = Code(
     "PT0621",
-    "an argument that TRL does not have",
+    "unknown TRL argument",
     "error",
-    "`trl` passes arguments to the trainer's configuration class as they are. This one is none of the"
-    " pinned release's, so the trainer would refuse it after the model is loaded. The keys within an argument"
-    " that is a mapping go on to something else, which often ignores in silence what it does not know.",
+    "`trl` passes its arguments unchanged to the configuration class of the trainer. The pinned release has"
+    " no such argument, so the trainer would reject it after the model is loaded. Unknown keys inside a"
+    " mapping argument are often ignored silently, so they are errors too.",
     wrong=training_example(_STAGE % "adam_beta3: 0.9"),
     right=training_example(_STAGE % "adam_beta2: 0.95"),
 )
 WRONG_ARGUMENT = Code(
     "PT0622",
-    "a value that an argument of TRL does not take",
+    "invalid value of a TRL argument",
     "error",
-    "The argument exists, and takes another type or other values. TRL itself finds some of these only"
-    " when they are used, after the first batch.",
+    "The argument exists, but takes another type or other values. TRL itself detects some of these errors"
+    " only after the first batch.",
     wrong=training_example(_STAGE % "adam_beta2: high"),
     right=training_example(_STAGE % "adam_beta2: 0.95"),
 )
 RESERVED_ARGUMENT = Code(
     "PT0623",
-    "an argument of TRL that is not given here",
+    "reserved TRL argument",
     "error",
-    "posttrain sets this argument itself, from a parameter of the stage or from elsewhere in the recipe."
-    " Given twice, one of the two would be ignored; and some would break the promise that a killed"
-    " stage resumes exactly.",
+    "posttrain sets this argument itself, from a parameter of the stage or from another key of the recipe. A"
+    " second value would conflict with it, and some values would prevent exact resume. Use the key that the"
+    " help line names.",
     wrong=training_example(_STAGE % "learning_rate: 1.0e-4"),
     right=training_example("{train: sft, model: base, data: sums.train, params: {learning_rate: 1.0e-4}}"),
 )
 UNUSED_ARGUMENT = Code(
     "PT0624",
-    "an argument of TRL that nothing reads",
+    "unused TRL argument",
     "warning",
-    "The argument says how something is done that this stage does not do, so it has no effect.",
+    "The argument configures a feature that this stage does not use, so it has no effect. Enable the"
+    " feature, or remove the argument.",
     wrong=training_example(_STAGE % "liger_kernel_config: {rope: false}"),
     right=training_example(
         "{train: sft, model: base, data: sums.train, params: {use_liger_kernel: true},"
@@ -60,7 +61,7 @@ _CODE_OF_KIND = {
 
 
 def config_arguments(kind: str) -> Mapping[str, Any]:
-    """The arguments of a configuration class of TRL, by name."""
+    """Return the arguments of a TRL configuration class, by name."""
     facts = load_table("trl")
     return {**facts["shared"], **facts["classes"][kind]}
 
@@ -70,7 +71,7 @@ def check_trl_args(trained_model: TrainedModel, diagnostics: Diagnostics) -> Non
         return
     kind = trained_model.method.trl
     if kind is None:
-        message = f"`{trained_model.method.name}` does not stand on TRL, so it takes no arguments of it"
+        message = f"`{trained_model.method.name}` does not use TRL, so it takes no TRL arguments"
         diagnostics.add(UNKNOWN_ARGUMENT, (*trained_model.path, "trl"), message, key=True)
         return
     from posttrain.compiler.checks.trl_arg_problems import find_problems

@@ -1,7 +1,7 @@
-"""What is wrong within an argument of TRL that is a mapping: its keys are those of whatever it is handed to.
+"""Checks the keys inside TRL arguments that are mappings.
 
-The table says for each of these arguments what that is. Where it depends, it says on what, and the stage
-tells which: what writes the completions, the optimizer, the architecture, the method.
+The table lists the valid keys of each argument. Some depend on the stage: on the engine that generates
+completions, the optimizer, the architecture or the method.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ def _optimizer(trained_model: TrainedModel) -> str | None:
     return named if named in entry["choices"] else None
 
 
-# Which of an argument's sets of keys counts for a stage; None where that is not known.
+# Return which key set of an argument applies to a stage, or None if that is unknown.
 _SELECTORS: Mapping[str, Callable[[TrainedModel], str | None]] = {
     "architecture": lambda subject: subject.shape.architecture.model_type if subject.shape else None,
     "method": lambda subject: subject.method.trl,
@@ -44,24 +44,24 @@ _BOOLEAN_WORDS = ("true", "false", "1", "0", "yes", "no")
 
 @record(kw_only=True)
 class KeyScope:
-    """An argument, or a key within one, and the keys that it takes."""
+    """An argument, or a key inside one, with the keys that it takes."""
 
     name: str
-    # What it takes these keys for, as far as that depends on the stage.
+    # The case that applies to the stage, if the keys depend on it.
     case: str = ""
     known: Keys
-    # The cases in which it takes others, with what decides.
+    # The keys of the other cases, and the setting that selects the case.
     other_cases: Mapping[str, Keys]
     selector: str = ""
     accepts_any: bool = False
-    # Written in one text, so that all of it stands in one place.
+    # Whether the value is text of `key=value` pairs, which has a single source span.
     pairs: bool = False
 
 
 def find_nested_problems(
     trained_model: TrainedModel, name: str, value: Any, path: KeyPath, root: Node
 ) -> Iterator[Problem]:
-    """What is wrong within an argument that the table looks into."""
+    """Yield the problems inside an argument that the table describes."""
     argument = load_table("trl_nested")["arguments"].get(name)
     if argument is None:
         return
@@ -76,12 +76,12 @@ def find_nested_problems(
 def _check_used(
     trained_model: TrainedModel, name: str, entry: Mapping[str, Any], path: KeyPath
 ) -> Iterator[Problem]:
-    """An argument that is looked at only if another one is true."""
+    """Report an argument that has an effect only if another argument is true."""
     where, switch = entry.get("read_if", ("", ""))
     on = trained_model.param_value(switch) if where == "params" else trained_model.stage.trl.get(switch)
     if switch and not on:
-        message = f"`{name}` has no effect: nothing reads it while `{switch}` is not true"
-        help = f"set `{where}.{switch}`, or take it out"
+        message = f"`{name}` has no effect unless `{switch}` is true"
+        help = f"set `{where}.{switch}: true`, or remove the argument"
         yield Problem(kind="unread", path=path, message=message, help=help)
 
 
@@ -107,7 +107,7 @@ def _scope(name: str, argument: Mapping[str, Any], trained_model: TrainedModel) 
 
 
 def _cases(sets: Mapping[str, str] | str) -> Mapping[str, str]:
-    """The cases, by the names of their sets; or those of a library that stands apart."""
+    """Return the names of the key sets by case. A separate library has its own cases."""
     return load_table("trl_nested")["apart"][sets]["cases"] if isinstance(sets, str) else sets
 
 
@@ -133,10 +133,10 @@ def _check_mapping(scope: KeyScope, value: Mapping[str, Any], path: KeyPath, roo
 
 
 def _check_key(scope: KeyScope, key: str, path: KeyPath) -> Problem | None:
-    """A key that is posttrain's own, or that is none."""
+    """Report a key that is reserved or unknown."""
     owner = nested_recipe_equivalent(scope.name, key)
     if owner is not None:
-        message = f"`{key}` is not given under `{scope.name}`"
+        message = f"`{key}` cannot be set under `{scope.name}`"
         return Problem(kind="reserved", path=path, message=message, help=owner)
     if key in scope.known or scope.accepts_any:
         return None
@@ -148,20 +148,20 @@ def _check_key(scope: KeyScope, key: str, path: KeyPath) -> Problem | None:
 def _suggest_key(scope: KeyScope, key: str) -> tuple[str, str | None]:
     others = [f"`{case}`" for case, keys in scope.other_cases.items() if key in keys]
     if others:
-        return f"it has one for {', '.join(others[:3])}: {scope.selector} decides", None
+        return f"supported only for {', '.join(others[:3])}: {scope.selector} selects the case", None
     if not scope.known:
-        return "it takes none here", None
+        return "it takes no keys here", None
     help, meant = hint(key, scope.known, what="keys here")
     owner = nested_recipe_equivalent(scope.name, meant) if meant else None
     return (f"{help} {owner}", None) if owner is not None else (help, meant)
 
 
 def _check_pairs(scope: KeyScope, value: str, path: KeyPath, root: Node) -> Iterator[Problem]:
-    """`key=value,key=value`, told at the place of the whole text."""
+    """Check `key=value,key=value`. Every problem is reported at the whole text."""
     for pair in value.replace(" ", "").split(",") if value else ():
         key, equals, item = pair.partition("=")
         if not equals or "=" in item:
-            message = f"`{pair}` is no pair of a key and a value"
+            message = f"`{pair}` is not a `key=value` pair"
             yield Problem(kind="wrong", path=path, message=message, help=_PAIR_HELP, key=False)
             continue
         problem = _check_key(scope, key, path)
@@ -175,12 +175,12 @@ def _check_pairs(scope: KeyScope, value: str, path: KeyPath, root: Node) -> Iter
 
 
 def _leaf(node: Node) -> ScalarNode:
-    assert isinstance(node, ScalarNode), "a text stands in one place"
+    assert isinstance(node, ScalarNode), "text is a scalar node"
     return node
 
 
 def _parse_value(text: str, kinds: list[str]) -> Any:
-    """A value within a text, as what it is read as; the text where it cannot be."""
+    """Parse a value inside a text as one of the types; return the text if that fails."""
     if "boolean" in kinds:
         return text.lower() in _BOOLEAN_WORDS or text
     try:

@@ -1,4 +1,4 @@
-"""Declarations that no stage goes back to: most often the trace of a renamed reference."""
+"""Warns about declarations and variables that nothing uses, often after a rename."""
 
 from collections.abc import Iterator
 
@@ -13,18 +13,18 @@ from posttrain.spec.train_stage import Train
 
 UNUSED_DECLARATION = Code(
     "PT0304",
-    "a declaration that nothing uses",
+    "unused declaration",
     "warning",
-    "No stage goes back to it, so it is checked but not made. Things that come from a file which the recipe"
-    " extends are not reported: a library need not be used up.",
+    "No stage uses this declaration, directly or indirectly. The compiler checks it, but it is never run."
+    " Declarations in files that the recipe extends are not reported.",
     wrong=minimal_recipe(("rewards:", "  spare: {from: {arithmetic: {digits: 2, count: 10}}}\nrewards:")),
     right=MINIMAL_RECIPE,
 )
 UNUSED_VARIABLE = Code(
     "PT0305",
-    "a variable that nothing uses",
+    "unused variable",
     "warning",
-    "No ${vars.NAME} names it, so setting it changes nothing.",
+    "Nothing refers to the variable as ${vars.NAME}, so its value has no effect.",
     wrong=minimal_recipe(("name: demo", "name: demo\nvars: {size: 64}")),
     right=minimal_recipe(
         ("name: demo", "name: demo\nvars: {size: 64}"), ("hidden_size: 64", 'hidden_size: "${vars.size}"')
@@ -40,7 +40,8 @@ _SECTIONS = (
 
 
 def check_unused(resolved: ResolvedRecipe, file: str, diagnostics: Diagnostics) -> None:
-    """Report declarations of `file` that no stage needs. With errors about, the use may be among them."""
+    """Report declarations in `file` that no stage needs. Skip the check if there are errors, which may
+    hide uses."""
     if diagnostics.has_errors:
         return
     needed = _needed(resolved)
@@ -57,11 +58,11 @@ def check_unused_variables(root: MappingNode, used: set[str], file: str, diagnos
         return
     for name, declared in entry.node.entries.items():
         if f"vars.{name}" not in used and declared.key_span.file == file:
-            diagnostics.add_at_span(UNUSED_VARIABLE, declared.key_span, f"nothing names ${{vars.{name}}}")
+            diagnostics.add_at_span(UNUSED_VARIABLE, declared.key_span, f"nothing uses ${{vars.{name}}}")
 
 
 def _needed(resolved: ResolvedRecipe) -> set[str]:
-    """What stages are made from, and what that is made from."""
+    """Return what the stages use, directly or indirectly."""
     needed = {*_rewards(resolved), *_environments(resolved)}
     made_from: dict[str, list[str]] = {}
     for (owner, _), ref in resolved.refs.items():

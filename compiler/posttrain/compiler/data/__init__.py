@@ -1,1 +1,1 @@
-"""Data steps: what columns come out, and the operations that the runtime carries out."""
+"""Compilation of datasets: the resulting columns, and the operations that the runtime executes."""

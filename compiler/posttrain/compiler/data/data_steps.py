@@ -1,4 +1,4 @@
-"""One data step of a dataset: held to the columns before it, and lowered to operations."""
+"""Checks one data step of a dataset against the columns before it, and lowers it to operations."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ _CODE_OF_ERROR = {
     "sql": data_codes.BAD_SQL,
     "rows": data_codes.TOO_FEW_ROWS,
 }
-# Steps that leave the columns as they are: what comes after a mistaken one can still be checked.
+# Steps that do not change the columns: the steps after an invalid one can still be checked.
 _COLUMN_PRESERVING = ("where", "sort", "dedup", "sample", "split")
 LoweredStep = tuple[list[dict[str, Any]], TableSchema, Extension | None]
 
@@ -39,9 +39,9 @@ def lower_step(
     request: CompileRequest,
     diagnostics: Diagnostics,
 ) -> LoweredStep | None:
-    """The operations of a step with what comes of it; None when it is mistaken, which is reported."""
+    """Return the operations of a step and the resulting table, or None if the step is invalid."""
     if len(step) != 1:
-        diagnostics.add(data_codes.UNKNOWN_STEP, path, "a data step is one key, its name, with its value")
+        diagnostics.add(data_codes.UNKNOWN_STEP, path, "a data step has one key: its name, with its value")
         return None
     name, value = next(iter(step.items()))
     relational = RELATIONAL_STEPS.get(name)
@@ -60,7 +60,7 @@ def lower_step(
 
 
 def _with_nulls(name: str, value: Any, before: TableSchema, after: TableSchema) -> TableSchema:
-    """The table after a relational step, with the empty places that can still be spoken of."""
+    """Return the table after a relational step, with the null counts that are still known."""
     if not before.null_counts:
         return after
     from posttrain.compiler.data.nullability import nulls_after_step
@@ -69,7 +69,7 @@ def _with_nulls(name: str, value: Any, before: TableSchema, after: TableSchema) 
 
 
 def table_after_error(step: Mapping[str, Any], table: TableSchema) -> TableSchema | None:
-    """What later steps can be held to after a mistaken one; None when that is not known."""
+    """Return the table that later steps are checked against after an invalid step, or None if unknown."""
     name = next(iter(step), "") if len(step) == 1 else ""
     if name not in _COLUMN_PRESERVING:
         return None
@@ -86,7 +86,7 @@ def check_step_names(
     request: CompileRequest,
     diagnostics: Diagnostics,
 ) -> None:
-    """Report the unknown ones of steps that cannot be held to columns, since those are not known."""
+    """Report unknown step names when the columns are not known."""
     for index, step in enumerate(steps[first:], first):
         for name in step:
             if name not in RELATIONAL_STEPS and not isinstance(request.catalog.find("data", name), DataOp):
@@ -103,12 +103,12 @@ def _report_unknown_step(name: str, path: KeyPath, request: CompileRequest, diag
 
 def _report(error: StepError, path: KeyPath, diagnostics: Diagnostics) -> None:
     code = _CODE_OF_ERROR.get(error.kind)
-    if code is None:  # reported where the other dataset is
+    if code is None:  # reported with the other dataset
         return
-    leaf, taken = node_at(diagnostics.root, path)
+    leaf, depth = node_at(diagnostics.root, path)
     span = (
         _word_span(leaf, error.word)
-        if taken == len(path) and isinstance(leaf, ScalarNode) and error.word
+        if depth == len(path) and isinstance(leaf, ScalarNode) and error.word
         else None
     )
     if span is None:
@@ -119,7 +119,7 @@ def _report(error: StepError, path: KeyPath, diagnostics: Diagnostics) -> None:
 
 
 def _word_span(leaf: ScalarNode, word: str) -> Span | None:
-    """Where a word stands in a text, if the text stands in one line just as it is."""
+    """Return the span of a word in a text, if the text is on one line without escapes."""
     span, found = leaf.span, re.search(rf"(?<!\w){re.escape(word)}(?!\w)", leaf.text)
     quotes = span.end_column - span.column - len(leaf.text)
     if found is None or span.line != span.end_line or quotes != (0 if leaf.plain else 2):
@@ -163,14 +163,14 @@ def _lower_extension_step(
 def check_part(
     ref: Ref, table: TableSchema, path: KeyPath, diagnostics: Diagnostics, *, key: bool = False
 ) -> bool:
-    """Whether the part that a reference names is there."""
+    """Return whether the part that a reference names exists; report it otherwise."""
     if ref.part is None or ref.part in table.parts:
         return True
     parts = [part for part in table.parts if part != "all"]
     help, meant = hint(ref.part, parts, what="parts")
     replace = f"{ref.name}.{meant}" if meant else None
     message = f"`{ref.name}` has no part `{ref.part}`"
-    help = help if parts else "the data is not split; add a step `split`"
+    help = help if parts else "the data is not split: add the step `split`"
     diagnostics.add(data_codes.UNKNOWN_PART, path, message, key=key, help=help, replace=replace)
     return False
 
@@ -178,7 +178,7 @@ def check_part(
 def _check_other_dataset(
     other: str, others: Mapping[str, TableSchema], path: KeyPath, diagnostics: Diagnostics
 ) -> bool:
-    """Whether the rows that a step looks against are known, and have the part that is named."""
+    """Return whether the other dataset of a step is known and has the named part."""
     name, _, part = other.partition(".")
     ref = Ref("dataset", name, part or None)
     return other in others and check_part(ref, others[other], (*path, "against"), diagnostics)

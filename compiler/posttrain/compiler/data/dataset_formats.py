@@ -1,4 +1,4 @@
-"""Columns as other tools write their rows, and the step that makes of them what a method reads."""
+"""Recognizes the column layouts of other tools, and suggests the data step that converts them."""
 
 from collections.abc import Sequence
 
@@ -17,16 +17,16 @@ _CONVERSIONS = {
     ("input", "output"): "rename: {input: prompt, output: completion}",
     ("problem", "solution"): "rename: {problem: prompt, solution: completion}",
 }
-# What the steps above make.
+# The columns that these steps produce.
 _CONVERTED_COLUMNS = {"prompt", "completion", "messages"}
 
 
 def column_advice(columns: Columns, accepted: Sequence[Columns]) -> str:
-    """How rows of these columns become rows that a method reads."""
+    """Return a suggestion that converts these columns to columns that the method accepts."""
     for accepted_columns in accepted:
-        misspelt = _misspelled_column(columns, accepted_columns)
-        if misspelt:
-            return f"add the step `rename: {{{misspelt}}}`"
+        renaming = _misspelled_column(columns, accepted_columns)
+        if renaming:
+            return f"add the step `rename: {{{renaming}}}`"
     for accepted_columns in accepted:
         if accepted_columns.keys() <= columns.keys():
             types = ", ".join(f"{name}: {type}" for name, type in accepted_columns.items())
@@ -34,18 +34,18 @@ def column_advice(columns: Columns, accepted: Sequence[Columns]) -> str:
     if columns.get("messages") == "messages" and any(
         _from_conversation(columns, accepted_columns) for accepted_columns in accepted
     ):
-        return "add the step `last_turn: {}`: the assistant's last turn is the completion"
+        return "add the step `last_turn: {}`: it makes the last assistant turn the completion"
     readable = any(set(accepted_columns) <= _CONVERTED_COLUMNS for accepted_columns in accepted)
     if "question" in columns and any(set(accepted_columns) == {"prompt"} for accepted_columns in accepted):
         return "add the step `rename: {question: prompt}`"
     for names, step in _CONVERSIONS.items():
         if readable and all(name in columns for name in names):
             return f"add the step `{step}`"
-    return "rename or derive columns in the dataset's steps"
+    return "rename or derive columns in the steps of the dataset"
 
 
 def _from_conversation(columns: Columns, required: Columns) -> bool:
-    """Whether a conversation parted before its last turn gives what a method reads."""
+    """Return whether splitting off the last turn of a conversation gives the required columns."""
     result = {**columns, "prompt": "messages", "completion": "messages"}
     return "chosen" not in required and all(
         is_assignable(type, result.get(name, "")) for name, type in required.items()
@@ -53,7 +53,7 @@ def _from_conversation(columns: Columns, required: Columns) -> bool:
 
 
 def _misspelled_column(columns: Columns, required: Columns) -> str:
-    """The one column of a set that stands under a name near to its own, as `rename` takes it."""
+    """Return the value for `rename` if one required column has a misspelled name, else an empty string."""
     missing = [name for name in required if name not in columns]
     if len(missing) != 1 or any(
         n in columns and not is_assignable(t, columns[n]) for n, t in required.items()

@@ -1,4 +1,5 @@
-"""Fifth pass: the columns, parts and row counts of every dataset, and the operations that make it."""
+"""Fifth pass: infers the columns, parts and row counts of every dataset, and lowers its steps to
+operations."""
 
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -27,24 +28,24 @@ _ALL = frozenset({"all"})
 
 @record(kw_only=True)
 class CompiledDataset:
-    """A dataset as compiled."""
+    """A dataset after compilation."""
 
     table: TableSchema
-    # The source with its parameters; None when the rows come from another dataset or stage.
+    # The source with its parameters; None if the rows come from another dataset or stage.
     source: Source | None
     params: Mapping[str, Any]
     operations: tuple[Mapping[str, Any], ...]
-    # Extensions that the operations name, for versions and environment of the key.
+    # The extensions that the operations use; their versions and environment are part of the key.
     extensions: tuple[Extension, ...] = ()
     files: Mapping[str, UserFile] = field(default_factory=dict[str, UserFile])
-    # Whether the source gives the same rows for good.
+    # Whether the rows of the source cannot change.
     pinned: bool = True
 
 
 def check_datasets(
     resolved: ResolvedRecipe, request: CompileRequest, diagnostics: Diagnostics
 ) -> dict[str, CompiledDataset]:
-    """Every dataset that could be understood, in the order of their making."""
+    """Return every valid dataset, in dependency order."""
     done: dict[str, CompiledDataset] = {}
     for node in resolved.order:
         thing, _, name = node.partition(":")
@@ -56,7 +57,7 @@ def check_datasets(
 
 
 def table_of(ref: Ref, done: Mapping[str, CompiledDataset], resolved: ResolvedRecipe) -> TableSchema | None:
-    """What is known of the rows that a reference names."""
+    """Return the schema of the rows that a reference names."""
     if ref.kind == "dataset":
         return done[ref.name].table if ref.name in done else None
     return generated_table(ref, done, resolved)
@@ -65,20 +66,20 @@ def table_of(ref: Ref, done: Mapping[str, CompiledDataset], resolved: ResolvedRe
 def generated_table(
     ref: Ref, done: Mapping[str, CompiledDataset], resolved: ResolvedRecipe
 ) -> TableSchema | None:
-    """The rows that a generate stage writes: those it reads, with what is written beside them."""
+    """Return the schema of the rows of a generate stage: its input columns and the generated columns."""
     source = resolved.refs.get((f"stage:{ref.name}", "data"))
     below = table_of(source, done, resolved) if source else None
     stage = resolved.recipe.stages.get(ref.name)
     if below is None or not isinstance(stage, Generate):
         return None
     columns = generated_columns(stage, below.columns)
-    asked = below.expected_rows(source.part if source else None)
-    if asked is None:
+    prompts = below.expected_rows(source.part if source else None)
+    if prompts is None:
         return TableSchema(columns=columns, exact=False)
-    written = asked * (stage.sampling.n if stage.keep == "all" else 1)
-    about = below.estimate_source or "as many rows as are asked for"
+    generated = prompts * (stage.sampling.n if stage.keep == "all" else 1)
+    note = below.estimate_source or "one for each prompt"
     return TableSchema(
-        columns=columns, parts={"all": written}, exact=False, estimated_parts=_ALL, estimate_source=about
+        columns=columns, parts={"all": generated}, exact=False, estimated_parts=_ALL, estimate_source=note
     )
 
 
@@ -97,13 +98,13 @@ def _compile_dataset(
         return None
     others = _other_tables(name, resolved, done, diagnostics)
     table, operations, used = start.table, list(start.operations), list(start.extensions)
-    steps, mistaken = resolved.recipe.datasets[name].steps, False
+    steps, has_errors = resolved.recipe.datasets[name].steps, False
     path: KeyPath = ("datasets", name, "steps")
     for index, step in enumerate(steps):
         seed = seed_for(resolved.recipe.seed, f"dataset:{name}:{index}")
         lowered = lower_step(step, (*path, index), table, seed, others, request, diagnostics)
         if lowered is None:
-            mistaken, remaining = True, table_after_error(step, table)
+            has_errors, remaining = True, table_after_error(step, table)
             if remaining is None:
                 check_step_names(steps, index + 1, path, request, diagnostics)
                 return None
@@ -112,7 +113,7 @@ def _compile_dataset(
         more, table, op = lowered
         operations += more
         used += [op] if op else []
-    if mistaken:
+    if has_errors:
         return None
     return CompiledDataset(
         table=table,
@@ -132,7 +133,7 @@ def _initial_dataset(
     diagnostics: Diagnostics,
     done: Mapping[str, CompiledDataset],
 ) -> CompiledDataset | None:
-    """The rows before the first step."""
+    """Return the dataset before its first step."""
     given = resolved.recipe.datasets[name].from_
     path: KeyPath = ("datasets", name, "from")
     if isinstance(given, str):
@@ -162,15 +163,15 @@ def _initial_dataset(
 
 
 def _estimated_table(found: CompiledDataset, size: int | None) -> TableSchema:
-    """The table with the number of rows that estimates go by, where one is given or published."""
-    count, about = size, "as `size` says"
+    """Return the table with an estimated number of rows, from `size` or as published."""
+    count, note = size, "from `size`"
     if count is None and found.source is not None and found.source.name == "hub":
         from posttrain.compiler.facts.published_rows import published_row_count
 
-        count, about = published_row_count(found.params), "as published"
+        count, note = published_row_count(found.params), "as published"
     if count is None:
         return found.table
-    return replace(found.table, parts={"all": count}, estimated_parts=_ALL, estimate_source=about)
+    return replace(found.table, parts={"all": count}, estimated_parts=_ALL, estimate_source=note)
 
 
 def _from_source(
@@ -178,8 +179,8 @@ def _from_source(
 ) -> CompiledDataset | None:
     catalog = request.catalog
     if not isinstance(given, dict) or len(cast(dict[str, Any], given)) != 1:
-        message = "`from` is a name, or one source with its parameters"
-        diagnostics.add(data_codes.UNKNOWN_SOURCE, path, message, help="such as {files: rows.jsonl}")
+        message = "`from` takes a name, or one source with its parameters"
+        diagnostics.add(data_codes.UNKNOWN_SOURCE, path, message, help="for example {files: rows.jsonl}")
         return None
     kind = str(next(iter(cast(dict[str, Any], given))))
     source = catalog.find("source", kind)
@@ -218,7 +219,7 @@ def _from_source(
 def _source_table(
     source: Source, params: Params, contents: list[bytes], path: KeyPath, diagnostics: Diagnostics
 ) -> TableSchema | None:
-    """What is known of a source's rows, from its parameters or from its files' content."""
+    """Return the schema of the rows of a source, from its parameters or the content of its files."""
     if source.infer is None:
         return TableSchema(columns=source.columns(params) or {}, parts={"all": source.rows(params)})
     try:
@@ -232,7 +233,7 @@ def _source_table(
 def _other_tables(
     name: str, resolved: ResolvedRecipe, done: Mapping[str, CompiledDataset], diagnostics: Diagnostics
 ) -> dict[str, TableSchema]:
-    """The other datasets that steps read. `join` and `mix` are reported here for parts that are not there."""
+    """Return the other datasets that the steps read. Report unknown parts in `join` and `mix`."""
     others: dict[str, TableSchema] = {}
     for role, ref in resolved.by_owner.get(f"dataset:{name}", {}).items():
         table = table_of(ref, done, resolved)

@@ -1,4 +1,4 @@
-"""The columns of the rows that generate stages write."""
+"""The columns of the rows that generate stages produce."""
 
 from posttrain.spec.artifact_stages import Generate
 from posttrain.spec.column_types import Columns
@@ -14,7 +14,7 @@ _DIALOGUE: Columns = {"messages": "messages", "turns": "integer", "finish": "tex
 
 
 def generated_columns(stage: Generate, below: Columns) -> Columns:
-    """The columns of the rows that are read, with what is written beside them."""
+    """Return the input columns together with the generated columns."""
     if stage.dialogue is not None:
         added = _DIALOGUE
     elif stage.keep == "pair":

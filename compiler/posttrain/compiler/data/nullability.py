@@ -1,7 +1,7 @@
-"""Empty places in columns, followed through data steps: what is known of them after each.
+"""Tracks null and empty values in columns through the data steps.
 
-Rows are not at hand here. A step that may drop rows leaves it open whether those with an empty place are
-among them; a step that may fill or test a column ends what is known of it.
+The compiler does not have all rows here. After a step that may drop rows, it is unknown whether the rows with
+nulls remain. After a step that may fill or test a column, the null count of that column is dropped.
 """
 
 import re
@@ -13,12 +13,12 @@ from posttrain.compiler.data.table_schema import TableSchema
 from posttrain.spec.extension import NullStats
 
 NullCounts = Mapping[str, NullStats]
-# Steps after which each row is still there.
+# Steps that keep every row.
 _ROW_PRESERVING = ("derive", "select", "rename", "sort", "mix", "split")
 
 
 def nulls_after_step(name: str, value: Any, before: TableSchema, after: TableSchema) -> TableSchema:
-    """What comes of a relational step, with what is known of the rows that leave a column empty."""
+    """Return the result of a relational step with the null counts of its columns."""
     gaps = _TRANSFORMS.get(name, _unchanged)(value, before.null_counts)
     keeps = name in _ROW_PRESERVING or (name == "join" and value.get("kind") == "left")
     return replace(
@@ -29,7 +29,7 @@ def nulls_after_step(name: str, value: Any, before: TableSchema, after: TableSch
 
 
 def has_certain_nulls(table: TableSchema, part: str | None, gap: NullStats) -> bool:
-    """Whether a row of the gap is sure to be among the rows of a part: more than the other parts can hold."""
+    """Return whether a part certainly has a row with a null: the other parts cannot hold all such rows."""
     if not table.all_rows_kept:
         return False
     if part is None:
@@ -44,16 +44,16 @@ def _unchanged(value: Any, gaps: NullCounts) -> NullCounts:
 
 
 def _where(condition: Any, gaps: NullCounts) -> NullCounts:
-    """A condition that names a column may be there to drop the rows without it."""
+    """Drop the null counts of columns that the condition names, because it may drop those rows."""
     return {
         name: gap for name, gap in gaps.items() if not re.search(rf"(?i)\b{re.escape(name)}\b", condition)
     }
 
 
-def _derive(made: Mapping[str, Any], gaps: NullCounts) -> NullCounts:
-    """A column made anew may be filled; one that is another's copy is as empty as that."""
-    unchanged = {name: gap for name, gap in gaps.items() if name not in made}
-    copied = {name: _copied_column(expression) for name, expression in made.items()}
+def _derive(derived: Mapping[str, Any], gaps: NullCounts) -> NullCounts:
+    """Drop the null counts of derived columns, except for plain copies of another column."""
+    unchanged = {name: gap for name, gap in gaps.items() if name not in derived}
+    copied = {name: _copied_column(expression) for name, expression in derived.items()}
     return {**unchanged, **{name: gaps[column] for name, column in copied.items() if column in gaps}}
 
 

@@ -1,7 +1,7 @@
-"""Relational data steps, each to one SQL query over the table `rows`.
+"""The relational data steps: each becomes one SQL query over the table `rows`.
 
-Rows carry `__row`, their place, and after a split `__part`. Queries keep both, so that order never
-depends on how they were carried out.
+Each row has `__row`, its position, and after a split `__part`. Queries keep both columns, so the order of the
+rows does not depend on how the query runs.
 """
 
 from collections.abc import Callable
@@ -26,18 +26,18 @@ from posttrain.compiler.data.table_schema import (
 
 
 def where(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
-    """Keep the rows for which the expression is true."""
+    """Keep the rows that meet a condition."""
     condition = parse_expression(value)
     query = f"SELECT * FROM rows WHERE ({condition}\n)"
     bind_query(query, table)
     type = bind_query(f"SELECT ({condition}\n) AS x FROM rows", table)["x"]
     if type not in ("boolean", "any"):
-        raise StepError("sql", f"`where` takes a condition; this is {type}", "such as length(prompt) < 500")
+        raise StepError("sql", f"`where` takes a condition, not {type}", "for example length(prompt) < 500")
     return sql_operation(query), replace(table, exact=False)
 
 
 def derive(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
-    """Add or replace columns, all computed from the columns before the step."""
+    """Add or replace columns. All expressions read the columns before the step."""
     derived = parse_mapping(value, "derive", "{column: expression}")
     for name, expression in derived.items():
         bind_query(f"SELECT ({parse_expression(expression, (name,))}\n) AS x FROM rows", table, (name,))
@@ -48,7 +48,7 @@ def derive(value: Any, table: TableSchema, seed: int, others: OtherTables) -> St
 
 
 def select(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
-    """Keep only these columns."""
+    """Keep only the named columns."""
     names = parse_columns(value, "select")
     for index, name in enumerate(names):
         require_column(table.columns, name, (index,) if isinstance(value, list) else ())
@@ -57,15 +57,15 @@ def select(value: Any, table: TableSchema, seed: int, others: OtherTables) -> St
 
 
 def rename(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
-    """Give columns other names: {old: new}."""
+    """Rename columns: {old: new}."""
     pairs = parse_mapping(value, "rename", "{old: new}")
     for old, new in pairs.items():
         require_column(table.columns, old, (old,))
         if not isinstance(new, str):
-            raise StepError("form", "a column's new name is text", at=(old,))
+            raise StepError("form", "the new name of a column must be text", at=(old,))
     names = [pairs.get(column, column) for column in table.columns]
     if len(set(names)) < len(names):
-        raise StepError("form", "two columns would have one name")
+        raise StepError("form", "two columns would have the same name")
     listed = ", ".join(f"{quote_identifier(c)} AS {quote_identifier(pairs.get(c, c))}" for c in table.columns)
     query = f"SELECT {listed}, __row, __part FROM rows"
     columns = dict(zip(names, table.columns.values(), strict=True))
@@ -73,7 +73,7 @@ def rename(value: Any, table: TableSchema, seed: int, others: OtherTables) -> St
 
 
 def sort(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
-    """Order the rows by an expression, ascending unless it ends in DESC; ties keep their order."""
+    """Sort the rows by an expression, ascending unless it ends in DESC. The sort is stable."""
     text = value if isinstance(value, str) else ""
     descending = text.lower().endswith(" desc")
     expression = parse_expression(text.rsplit(None, 1)[0] if descending else value)
@@ -86,7 +86,7 @@ def sort(value: Any, table: TableSchema, seed: int, others: OtherTables) -> Step
 
 
 def dedup(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
-    """Keep the first row of those that agree in these columns; all columns when none is named."""
+    """Keep the first row of each group with equal values in the named columns. Default: all columns."""
     names = list(table.columns) if value is None else parse_columns(value, "dedup")
     for index, name in enumerate(names):
         require_column(table.columns, name, (index,) if isinstance(value, list) else ())

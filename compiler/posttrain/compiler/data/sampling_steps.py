@@ -1,6 +1,7 @@
-"""Data steps that draw rows at random, or bring those of other datasets in.
+"""The data steps that sample rows at random, or add rows of other datasets.
 
-A step that draws orders by a hash of its seed and the row's place: the same rows, however it is run.
+A sampling step orders the rows by a hash of its seed and the row position, so it always selects the same
+rows.
 """
 
 from dataclasses import replace
@@ -23,7 +24,7 @@ from posttrain.compiler.diagnosis.suggest import hint
 
 
 def sample(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
-    """Keep this many rows, or this share of them, drawn at random; their order stays."""
+    """Keep a random sample of the rows: a number of rows, or a share below 1. The order does not change."""
     _check_amount(value, "sample", ())
     _check_enough_rows(value, table, ())
     order = f"row_number() OVER (PARTITION BY __part ORDER BY {_shuffle_order(seed)})"
@@ -35,14 +36,14 @@ def sample(value: Any, table: TableSchema, seed: int, others: OtherTables) -> St
 
 
 def split(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
-    """Move rows, drawn at random, to named parts; the rest is `train`."""
+    """Move random rows to named parts. The remaining rows are the part `train`."""
     sizes = parse_mapping(value, "split", "{test: 200}")
     if set(table.parts) != {"all"}:
-        raise StepError("form", "these rows are split already")
+        raise StepError("form", "the rows are already split")
     total, upto, cases, parts = table.rows, "0", "", dict[str, int | None]()
     for part, size in sizes.items():
         if part in ("train", "all") or not part.isidentifier():
-            raise StepError("form", f"a part cannot be named `{part}`", at=(part,))
+            raise StepError("form", f"`{part}` is not a valid name of a part", at=(part,))
         _check_amount(size, "split", (part,))
         parts[part] = _rows_taken(size, total)
         amount = f"ceil({size} * __all)" if size < 1 else str(size)
@@ -51,7 +52,7 @@ def split(value: Any, table: TableSchema, seed: int, others: OtherTables) -> Ste
     taken = [count for count in parts.values() if count is not None]
     known = table.max_rows(None) is not None and table.exact
     if total is not None and known and len(taken) == len(parts) and sum(taken) >= total:
-        raise StepError("rows", f"{sum(taken)} rows are taken, and the data has {total}")
+        raise StepError("rows", f"the parts take {sum(taken)} rows, but the data has only {total}")
     rest = None if total is None or len(taken) < len(parts) else total - sum(taken)
     query = (
         f"SELECT * EXCLUDE (__place, __all) REPLACE (CASE{cases} ELSE 'train' END AS __part) FROM"
@@ -70,26 +71,26 @@ def split(value: Any, table: TableSchema, seed: int, others: OtherTables) -> Ste
 
 
 def join(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
-    """Add the columns of another dataset where the named columns agree."""
-    given = parse_mapping(value, "join", "{with: other, on: [id]}")
-    for key in given:
+    """Add the columns of another dataset where the named columns are equal."""
+    options = parse_mapping(value, "join", "{with: other, on: [id]}")
+    for key in options:
         if key not in ("with", "on", "kind"):
             help, _ = hint(key, ("with", "on", "kind"))
             raise StepError("form", f"`join` has no key `{key}`", help, (key,))
-    other = others.get(str(given.get("with")))
+    other = others.get(str(options.get("with")))
     if other is None:
-        raise StepError("known", "the other dataset is not usable")
-    kind = given.get("kind", "inner")
+        raise StepError("known", "the other dataset is invalid")
+    kind = options.get("kind", "inner")
     if kind not in ("inner", "left"):
-        raise StepError("form", "`kind` is inner or left", at=("kind",))
-    names = parse_columns(given.get("on"), "on")
+        raise StepError("form", "`kind` must be inner or left", at=("kind",))
+    names = parse_columns(options.get("on"), "on")
     for index, name in enumerate(names):
         for columns in (table.columns, other.columns):
-            require_column(columns, name, ("on", index) if isinstance(given.get("on"), list) else ("on",))
+            require_column(columns, name, ("on", index) if isinstance(options.get("on"), list) else ("on",))
     added = [column for column in other.columns if column not in names]
     clash = [column for column in added if column in table.columns]
     if clash:
-        raise StepError("form", f"both sides have a column `{clash[0]}`", "rename one of them first")
+        raise StepError("form", f"both datasets have a column `{clash[0]}`", "rename one of them first")
     on = " AND ".join(f"rows.{quote_identifier(n)} = other.{quote_identifier(n)}" for n in names)
     listed = ", ".join(
         [
@@ -102,17 +103,17 @@ def join(value: Any, table: TableSchema, seed: int, others: OtherTables) -> Step
         f" FROM rows {kind.upper()} JOIN other ON {on}"
     )
     columns = bind_query(query, table, other={**other.columns, **HIDDEN_COLUMNS})
-    return sql_operation(query, other=str(given["with"])), replace(table, columns=columns, exact=False)
+    return sql_operation(query, other=str(options["with"])), replace(table, columns=columns, exact=False)
 
 
 def mix(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
-    """Add rows of other datasets: {other: share of its rows, or their number}; then shuffle."""
+    """Add rows of other datasets, as {other: share of its rows, or their number}, then shuffle all rows."""
     operations: list[dict[str, Any]] = []
     parts = dict(table.parts)
     for name, amount in parse_mapping(value, "mix", "{other: 0.5}").items():
         other = others.get(name)
         if other is None:
-            raise StepError("known", "the other dataset is not usable")
+            raise StepError("known", "the other dataset is invalid")
         _check_amount(amount, "mix", (name,))
         missing = [column for column in table.columns if column not in other.columns]
         if missing:
@@ -126,7 +127,7 @@ def mix(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepR
         operations += sql_operation(query, other=name)
         parts = {"all": None}
     if set(table.parts) != {"all"}:
-        raise StepError("form", "mix before the split")
+        raise StepError("form", "`mix` must come before `split`")
     order = (
         f"SELECT * REPLACE (row_number() OVER (ORDER BY {_shuffle_order(seed)}, hash(rows)) AS __row) FROM"
         " rows"
@@ -145,8 +146,8 @@ def _check_amount(value: Any, what: str, at: tuple[str | int, ...]) -> None:
 def _check_enough_rows(value: int | float, table: TableSchema, at: tuple[str | int, ...]) -> None:
     most = table.max_rows(None)
     if table.exact and most is not None and value > most:
-        help = "leave the step out to take all, or write a share below 1"
-        raise StepError("rows", f"{value} rows are asked for, and the data has {most}", help, at=at)
+        help = "remove the step to take all rows, or set a share below 1"
+        raise StepError("rows", f"`sample` takes {value} rows, but the data has only {most}", help, at=at)
 
 
 def _rows_taken(size: int | float, total: int | None) -> int | None:

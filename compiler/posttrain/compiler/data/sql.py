@@ -1,7 +1,7 @@
 """Binds SQL expressions against columns, with DuckDB over an empty table.
 
-DuckDB is opened in memory with files, network and extensions shut off, and is imported only when a
-recipe has an expression. What it says about a mistake is kept: it names the candidates.
+DuckDB runs in memory with files, network and extensions disabled. It is imported only if a recipe has an
+expression. Its error messages are kept because they name similar columns.
 """
 
 import re
@@ -20,7 +20,7 @@ _TO_SQL = {
     "messages": 'STRUCT("role" VARCHAR, "content" VARCHAR)[]',
 }
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT")
-# What would give other rows each time that a step runs.
+# Functions that return other values on each run.
 _NONDETERMINISTIC = re.compile(
     r"\b(random|uuid|gen_random_uuid|uuidv4|uuidv7|now|today|current_timestamp|current_date"
     r"|current_time|transaction_timestamp|nextval|setseed|getenv|current_setting|getvariable)\b",
@@ -32,7 +32,7 @@ _UNKNOWN = re.compile(r'Referenced column "([^"]+)" not found in FROM clause')
 
 
 class SqlError(ValueError):
-    """An expression that cannot be bound; the name in it that nothing has, where that is the matter."""
+    """An expression that cannot be bound. `unknown` is the name that no column has, if that is the cause."""
 
     def __init__(self, message: str, unknown: str = "") -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ def sql_type(type: Type) -> str:
 
 
 def column_type(sql: str) -> Type:
-    """The column type that a DuckDB type stands for."""
+    """Return the column type of a DuckDB type."""
     if sql.startswith("STRUCT(") and "role" in sql and "content" in sql and sql.endswith("[]"):
         return "messages"
     if sql.endswith("[]"):
@@ -65,26 +65,26 @@ def column_type(sql: str) -> Type:
 
 
 def check_expression(expression: str) -> None:
-    """Refuse what is more than one steady expression."""
-    unsteady = _NONDETERMINISTIC.search(expression)
-    if unsteady:
-        raise SqlError(f"`{unsteady[0]}` gives another value each time; use the steps sample or split")
+    """Reject everything except a single deterministic expression."""
+    match = _NONDETERMINISTIC.search(expression)
+    if match:
+        raise SqlError(f"`{match[0]}` is not deterministic; use the steps `sample` or `split`")
     try:
         statements = _connection().extract_statements(f"SELECT ({expression}\n)")
     except Exception as error:
         message = _first_line(error)
         if 'at or near ")"' in message and expression.count("(") == expression.count(")"):
-            message = "the expression ends before it is complete"
+            message = "the expression is incomplete"
         raise SqlError(message) from None
     if len(statements) != 1 or ";" in _strip_literals(expression):
         raise SqlError("this is more than one expression")
 
 
 def bind(query: str, tables: Mapping[str, Columns]) -> Columns:
-    """The columns that a query gives over tables of these columns."""
+    """Return the columns of a query over tables with these columns."""
     connection = _connection()
     try:
-        # Columns may have names that SQL does not take: none at all, or two that differ by case alone.
+        # Some column names are invalid in SQL: empty names, or names that differ only in case.
         for name, columns in tables.items():
             shape = ", ".join(f"{quote_identifier(c)} {sql_type(t)}" for c, t in columns.items())
             connection.execute(f"CREATE OR REPLACE TEMP TABLE {quote_identifier(name)} ({shape})")
@@ -119,5 +119,5 @@ def _strip_literals(expression: str) -> str:
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     relevant = [line for line in lines if not line.startswith(("LINE", "^"))]
-    message = " ".join(relevant[:2]) if relevant else "cannot be read"
+    message = " ".join(relevant[:2]) if relevant else "the expression cannot be parsed"
     return re.sub(r"^(Binder|Parser|Catalog|Conversion) Error: ", "", message)

@@ -1,4 +1,4 @@
-"""What is known of rows between two data steps, and how a step's value is read."""
+"""The schema of the rows between two data steps, and the parsing of step values."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -15,29 +15,29 @@ HIDDEN_COLUMNS = {"__row": "integer", "__part": "text"}
 
 @record(kw_only=True)
 class TableSchema:
-    """What is known of rows at a point between two steps."""
+    """The columns, parts, row counts and null counts of the rows at a point between two steps."""
 
     columns: Columns
-    # Parts by name, with their number of rows where it is known.
+    # The parts by name, with their number of rows if known.
     parts: Mapping[str, int | None] = field(default_factory=lambda: {"all": None})
-    # Whether the row counts are exact or only the most that there can be.
+    # Whether the row counts are exact; otherwise they are upper bounds.
     exact: bool = True
-    # Parts whose count is no more than a guess, good for estimates and for no check; and what it goes by.
+    # Parts whose row count is a guess, used for estimates but not for checks, and the source of the guess.
     estimated_parts: frozenset[str] = frozenset()
     estimate_source: str = ""
-    # The columns that rows were seen to leave empty, and whether all those rows are sure to come this far.
+    # The columns with null values, and whether all rows with nulls are certain to reach this point.
     null_counts: Mapping[str, NullStats] = field(default_factory=dict[str, NullStats])
     all_rows_kept: bool = True
 
     def max_rows(self, part: str | None) -> int | None:
-        """The most rows that there can be, of one part or of all; None where that is not known."""
+        """Return the largest possible number of rows of a part or of the table, or None if it is unknown."""
         return None if self.is_estimated(part) else self.expected_rows(part)
 
     def is_estimated(self, part: str | None) -> bool:
         return part in self.estimated_parts if part else bool(self.estimated_parts)
 
     def expected_rows(self, part: str | None) -> int | None:
-        """The rows that estimates go by."""
+        """Return the number of rows for estimates."""
         return self.parts.get(part) if part else self.rows
 
     @property
@@ -47,8 +47,8 @@ class TableSchema:
 
 
 class StepError(ValueError):
-    """A step that does not fit, with the code's name, a help line and where below the step: in the value
-    there, at a word of it where one is given."""
+    """An invalid step: the kind of error, a help line, and the place below the step. `word` marks one word
+    of the text at that place."""
 
     def __init__(
         self, code: str, message: str, help: str = "", at: tuple[str | int, ...] = (), word: str = ""
@@ -71,7 +71,7 @@ def sql_operation(sql: str, **more: Any) -> list[dict[str, Any]]:
 def require_column(columns: Columns, name: str, at: tuple[str | int, ...]) -> None:
     if name not in columns:
         help, _ = hint(name, columns, what="columns here")
-        raise StepError("column", f"there is no column `{name}` here", help, at)
+        raise StepError("column", f"unknown column `{name}`", help, at)
 
 
 def parse_columns(value: Any, what: str) -> list[str]:
@@ -89,7 +89,7 @@ def parse_mapping(value: Any, what: str, form: str) -> dict[str, Any]:
 
 def parse_expression(value: Any, at: tuple[str | int, ...] = ()) -> str:
     if not isinstance(value, str):
-        raise StepError("form", "an SQL expression is text", at=at)
+        raise StepError("form", "an SQL expression must be text", at=at)
     try:
         check_expression(value)
     except ValueError as error:
@@ -104,7 +104,7 @@ def bind_query(query: str, table: TableSchema, at: tuple[str | int, ...] = (), *
         if not error.unknown:
             raise StepError("sql", str(error), at=at) from None
         help, _ = hint(error.unknown, table.columns, what="columns here")
-        quotes = f"; text stands in single quotes: '{error.unknown}'" if "did you" not in help else ""
-        message = f"there is no column `{error.unknown}` here"
+        quotes = f"; write text in single quotes: '{error.unknown}'" if "did you" not in help else ""
+        message = f"unknown column `{error.unknown}`"
         raise StepError("sql", message, f"{help}{quotes}", at, word=error.unknown) from None
     return {name: type for name, type in found.items() if name not in HIDDEN_COLUMNS}

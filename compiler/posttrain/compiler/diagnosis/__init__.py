@@ -1,1 +1,1 @@
-"""What is wrong, gathered; and what a person could do about it."""
+"""Collection of diagnostics, and suggestions for fixes."""

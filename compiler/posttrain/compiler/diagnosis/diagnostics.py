@@ -1,11 +1,11 @@
-"""Collects what the passes find, turning paths into places."""
+"""Collects the diagnostics of all passes, and maps paths in the tree to source locations."""
 
 from posttrain.compiler.text.yaml_tree import KeyPath, MappingNode, Node, key_span, node_at
 from posttrain.spec.diagnostic import Code, Diagnostic, Edit, Label, Severity, Span, has_errors
 
 
 class Diagnostics:
-    """The diagnostics so far. A pass reports by path; the tree tells where that is."""
+    """The diagnostics so far. Passes report at paths, which the tree maps to spans."""
 
     def __init__(self) -> None:
         self.collected: list[Diagnostic] = []
@@ -14,7 +14,7 @@ class Diagnostics:
         self._recovered: list[Span] = []
 
     def set_root(self, root: Node) -> None:
-        """From here on, paths are looked up in this tree."""
+        """Set the tree in which later paths are looked up."""
         self._root = root
 
     @property
@@ -27,15 +27,15 @@ class Diagnostics:
         return has_errors(self.collected)
 
     def suppress(self, span: Span) -> None:
-        """What stands here has been reported: passes that stumble over it add nothing."""
+        """Ignore further diagnostics at this span, because its error has been reported."""
         self._suppressed.add(span)
 
     def is_suppressed(self, span: Span) -> bool:
-        """Whether what stands here has been reported."""
+        """Whether diagnostics at this span are ignored."""
         return span in self._suppressed
 
     def mark_recovered(self, span: Span) -> None:
-        """How this stretch is to be read was guessed: nothing is said of what stands in it."""
+        """Ignore diagnostics in this range, because its structure was guessed after a syntax error."""
         self._recovered.append(span)
 
     def add_at_span(
@@ -68,9 +68,9 @@ class Diagnostics:
         severity: Severity | None = None,
         secret: bool = False,
     ) -> None:
-        """Report at a path: at its value, or at its key. `replace` becomes a suggested edit.
+        """Report at the value or the key of a path. `replace` becomes a suggested edit.
 
-        The value of a `secret` is not shown with the source lines.
+        With `secret`, the value is redacted in source lines.
         """
         span = self.span(path, key=key)
         if span in self._suppressed:
@@ -91,7 +91,7 @@ class Diagnostics:
         if key and path:
             return key_span(self.root, path)
         node, taken = node_at(self.root, path)
-        # What is missing from a mapping is reported at the mapping's own key: its body is long.
+        # Report a missing key at the key of its mapping, because the body of the mapping can be long.
         if isinstance(node, MappingNode) and taken and (taken < len(path) or len(node.entries) > 1):
             return key_span(self.root, path[:taken])
         if isinstance(node, MappingNode) and path and not taken and node.entries:

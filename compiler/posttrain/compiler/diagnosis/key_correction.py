@@ -1,7 +1,7 @@
-"""What a mistaken piece of a recipe was probably meant to be, so that the rest of it is checked too.
+"""Corrects invalid parts of a recipe after reporting them, so that the rest is checked too.
 
-A key that is reported is taken for the one that was meant, or left out; a value of no consequence to
-others is left out. Nothing mended this way is ever run: what was reported is an error.
+An unknown key is renamed to the most likely legal key, or removed. An invalid value is removed if no other
+check depends on it. A corrected recipe never runs, because the reported error stops the compilation.
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from posttrain.compiler.diagnosis.key_suggestions import suggest_key
 from posttrain.compiler.text.yaml_tree import KeyPath, Node, rename_key
 from posttrain.spec.validation import FieldError
 
-# Fields whose absence changes nothing that another check looks at.
+# Fields that no other check depends on.
 _INDEPENDENT_FIELDS = ("retry", "timeout_minutes", "on_failure", "description", "tracking", "seed", "trl")
 
 
 def correct_keys(unknown: Sequence[FieldError], node: Node, path: KeyPath, diagnostics: Diagnostics) -> Node:
-    """The piece with each unknown key under the name that was meant, or without it; the tree too."""
+    """Rename or remove the unknown keys, in the node and in the tree of the diagnostics."""
     for problem in unknown:
         meant = suggest_key(str(problem.path[-1]), problem.legal)
         node = rename_key(node, problem.path, meant)
@@ -25,7 +25,7 @@ def correct_keys(unknown: Sequence[FieldError], node: Node, path: KeyPath, diagn
 
 
 def drop_independent_fields(problems: Sequence[FieldError], node: Node) -> Node | None:
-    """The piece without its mistaken fields, if those are such that nothing else goes by them."""
+    """The node without its invalid fields, or None if another check depends on one of them."""
     fields = {problem.path[0] for problem in problems if problem.path}
     if not fields or not fields <= set(_INDEPENDENT_FIELDS):
         return None

@@ -1,7 +1,7 @@
-"""Suggestions for unknown keys: the key that was meant, what to write instead, or where the key belongs.
+"""Suggestions for unknown keys: the intended key, the text to write instead, or the section of the key.
 
-Users of TRL, axolotl, LLaMA-Factory, verl and other tools write the keys of those tools. Edit distance does
-not lead from `lr` to `learning_rate`; the table `facts/foreign_keys.json` does.
+Users of TRL, axolotl, LLaMA-Factory, verl and other tools write the keys of those tools. Edit distance cannot
+map `lr` to `learning_rate`; the table `facts/foreign_keys.json` does.
 """
 
 import functools
@@ -35,7 +35,7 @@ def suggest_key(word: str, legal: Iterable[str]) -> str | None:
     if renamed:
         return renamed[0]
     closest = closest_match(word, known)
-    # A key of another tool is taken as such, unless it is one edit away from a legal key.
+    # A key of another tool is not a typo, unless it is one edit away from a legal key.
     foreign = (
         closest
         and edit_distance(folded, closest, 1) > 1
@@ -45,7 +45,7 @@ def suggest_key(word: str, legal: Iterable[str]) -> str | None:
 
 
 def key_hint(word: str, legal: Iterable[str], *, what: str) -> tuple[str, str | None]:
-    """The help for an unknown key, and its replacement if there is exactly one."""
+    """The help for an unknown key, and its replacement if it is unambiguous."""
     known = sorted(set(legal) - {""})
     if note := _context_note(_normalize(word), known):
         return note, None
@@ -59,7 +59,7 @@ def key_hint(word: str, legal: Iterable[str], *, what: str) -> tuple[str, str | 
 
 
 def op_hint(word: str, legal: Iterable[str]) -> tuple[str, str | None]:
-    """The help for an unknown reward op, and its replacement if there is exactly one."""
+    """The help for an unknown reward op, and its replacement if it is unambiguous."""
     known, folded = sorted(legal), _normalize(word)
     meant = next((ours for ours, words in foreign_ops().items() if folded in words.split()), None)
     if meant not in known:
@@ -69,7 +69,7 @@ def op_hint(word: str, legal: Iterable[str]) -> tuple[str, str | None]:
 
 
 def key_location_hint(word: str) -> str:
-    """Where a key belongs that is illegal where it was written; empty if that is unknown."""
+    """The section to which a misplaced key belongs; empty if unknown."""
     folded = _normalize(word)
     if folded in _notes():
         return _notes()[folded]
@@ -81,19 +81,19 @@ def key_location_hint(word: str) -> str:
 
 
 def trl_argument_hint(word: str) -> str:
-    """How an argument of TRL is written; empty for any other word."""
+    """The help for an argument of TRL; empty for other words."""
     facts = load_table("trl")
     known = any(word in arguments for arguments in (facts["shared"], *facts["classes"].values()))
-    return f"an argument of TRL: write `trl: {{{word}: ...}}` in the stage" if known else ""
+    return f"this is a TRL argument: write `trl: {{{word}: ...}}` in the stage" if known else ""
 
 
 def native_keys(word: str) -> list[str]:
-    """Our keys for a key of another tool."""
+    """The recipe keys for a key of another tool."""
     return [ours for ours, words in _table()["renamed"].items() if word in words.split()]
 
 
 def foreign_ops() -> Mapping[str, str]:
-    """The names that reward ops have elsewhere, by the names that they have here."""
+    """The names of reward ops in other tools, by the name of the op."""
     return _table()["reward_ops"]
 
 
@@ -107,7 +107,7 @@ def _notes() -> Mapping[str, str]:
 
 
 def _context_note(word: str, legal: Collection[str]) -> str:
-    """The meaning of a word in a place that is identified by one of its legal keys."""
+    """The note for a word in a context, which is identified by one of its legal keys."""
     context = _table()["context"].items()
     return next((notes[word] for key, notes in context if key in legal and word in notes), "")
 

@@ -1,4 +1,4 @@
-"""The small recipe that the examples of diagnostic pages vary."""
+"""The minimal recipe on which the examples of diagnostic pages are based."""
 
 MINIMAL_RECIPE = """\
 recipe: 1
@@ -23,7 +23,7 @@ stages:
 
 
 def minimal_recipe(*changes: tuple[str, str]) -> str:
-    """The small recipe with pieces of its text replaced."""
+    """The minimal recipe with replaced parts."""
     text = MINIMAL_RECIPE
     for old, new in changes:
         assert old in text, f"the example has no {old!r}"

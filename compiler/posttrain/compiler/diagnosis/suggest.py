@@ -1,14 +1,14 @@
-"""Did-you-mean: the nearest legal word to one that is not."""
+"""Did-you-mean suggestions: the legal word that is closest to an unknown one."""
 
 from collections.abc import Iterable, Sequence
 
-# A list of legal words up to this length is shown beside the word that was probably meant.
+# A suggestion also lists all legal words if there are at most this many.
 _SHORT_LIST = 9
 _MAX_SHOWN = 12
 
 
 def closest_match(word: str, legal: Iterable[str]) -> str | None:
-    """The legal word a person most likely meant, or None when none is near."""
+    """The legal word that was most likely meant, or None if no word is close."""
     folded = _normalize(word)
     best: tuple[int, int, str] | None = None
     for candidate in legal:
@@ -19,21 +19,21 @@ def closest_match(word: str, legal: Iterable[str]) -> str | None:
 
 
 def _match_distance(word: str, other: str) -> int | None:
-    """How far two words are from each other; None when too far."""
+    """The distance between two words; None if it is too large."""
     shorter = min(len(word), len(other))
     limit = shorter // 3 + 1 if shorter > 2 else shorter - 1
     distance = edit_distance(word, other, limit) if limit else int(word != other)
     if distance <= limit:
         return distance
     if set(other.split("_")) < set(word.split("_")) and len(other) > 2:
-        return 2  # the same word with another before or behind it: max_steps for steps
+        return 2  # the same word with a prefix or suffix: max_steps for steps
     if shorter >= 3 and " " not in word and (word.startswith(other) or other.startswith(word)):
-        return limit  # a word written out, or cut short
+        return limit  # an abbreviation
     return None
 
 
 def hint(word: str, legal: Iterable[str], *, what: str = "") -> tuple[str, str | None]:
-    """A help sentence and the replacement it proposes, if any."""
+    """A help sentence, and the replacement that it suggests, if any."""
     known = sorted(set(legal) - {""})
     meant = closest_match(word, known)
     if meant is None:
@@ -42,13 +42,13 @@ def hint(word: str, legal: Iterable[str], *, what: str = "") -> tuple[str, str |
 
 
 def did_you_mean(meant: str, known: Sequence[str], what: str) -> str:
-    """A word to write instead, with the others where they are few."""
+    """A suggestion, with the list of legal words if it is short."""
     few = 1 < len(known) <= _SHORT_LIST
     return f"did you mean `{meant}`?" + (f" {format_choices(known, what)}" if few else "")
 
 
 def format_choices(known: Sequence[str], what: str) -> str:
-    """What is legal, or as much of it as can be read."""
+    """The legal words, truncated to a readable number."""
     if not known:
         return f"there are no {what}" if what else ""
     more = f", and {len(known) - _MAX_SHOWN} more" if len(known) > _MAX_SHOWN + 1 else ""
@@ -57,7 +57,7 @@ def format_choices(known: Sequence[str], what: str) -> str:
 
 
 def edit_distance(left: str, right: str, limit: int) -> int:
-    """Insertions, deletions, replacements and swaps between two words; limit + 1 when more."""
+    """The number of insertions, deletions, replacements and swaps between two words, at most limit + 1."""
     if abs(len(left) - len(right)) > limit or max(len(left), len(right)) > 64:
         return limit + 1
     before: list[int] = []

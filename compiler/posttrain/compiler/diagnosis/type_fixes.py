@@ -1,4 +1,4 @@
-"""What to write in place of a value of the wrong type: the fix, spelt out."""
+"""Suggests fixes for values of the wrong type."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from posttrain.spec.declaration_fields import Declaration, FieldInfo, fields_of
 Fix = tuple[str, str | None]
 _NO_FIX: Fix = ("", None)
 _TRUE_WORDS, _FALSE_WORDS = ("yes", "on", "y", "true", "1"), ("no", "off", "n", "false", "0")
-# How many of the unit that a field's name ends in one of these is.
+# Conversion factors to the unit in the suffix of a field's name.
 _UNITS = {
     "minutes": {"s": 1 / 60, "sec": 1 / 60, "m": 1, "min": 1, "h": 60, "hours": 60, "d": 1440},
     "seconds": {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600},
@@ -21,30 +21,32 @@ _UNITS = {
 }
 
 
-def suggest_fix(wanted: Sequence[Any], found: Node, key: str) -> Fix:
-    """A help sentence, and what the value may be replaced by where that is plain."""
-    kinds = {get_origin(kind) or kind for kind in wanted}
+def suggest_fix(expected: Sequence[Any], found: Node, key: str) -> Fix:
+    """A help sentence, and the replacement of the value if it is unambiguous."""
+    kinds = {get_origin(kind) or kind for kind in expected}
     if isinstance(found, ScalarNode):
-        return _fix_scalar(wanted, kinds, found, key)
+        return _fix_scalar(expected, kinds, found, key)
     if list in kinds and isinstance(found, MappingNode):
-        return "a list is wanted even of one: begin it with `- `, or put [ and ] around it", None
+        return "write a list, even for one item: start the item with `- `, or put it in [ ]", None
     if str in kinds and isinstance(found, SequenceNode) and len(found.items) == 1:
         only = found.items[0]
-        return (f"one is wanted: write {only.text}", only.text) if isinstance(only, ScalarNode) else _NO_FIX
+        if isinstance(only, ScalarNode):
+            return f"write {only.text} instead of a list", only.text
+        return _NO_FIX
     if str in kinds and isinstance(found, SequenceNode) and key in ("model", "data", "train"):
-        return "a stage takes one: `matrix: {NAME: [...]}` makes a leg of the plan for each", None
+        return "a stage takes one value: use `matrix: {NAME: [...]}` for a leg of the plan per value", None
     if str not in kinds and isinstance(found, SequenceNode):
         names = [
             one.text for one in found.items if isinstance(one, ScalarNode) and isinstance(one.value, str)
         ]
-        given = ", ".join(f"{name}: ..." for name in names)
-        return f"a mapping gives each a value: {{{given}}}" if names else "", None
+        entries = ", ".join(f"{name}: ..." for name in names)
+        return f"write a mapping with a value for each name: {{{entries}}}" if names else "", None
     return _NO_FIX
 
 
-def _fix_scalar(wanted: Sequence[Any], kinds: set[Any], found: ScalarNode, key: str) -> Fix:
+def _fix_scalar(expected: Sequence[Any], kinds: set[Any], found: ScalarNode, key: str) -> Fix:
     if found.value is None:
-        return f"give `{key}` a value, or leave it out", None
+        return f"set a value for `{key}`, or remove the key", None
     if isinstance(found.value, str) and kinds & {int, float}:
         return _fix_number(found, key)
     if isinstance(found.value, float) and int in kinds and found.value.is_integer():
@@ -53,30 +55,30 @@ def _fix_scalar(wanted: Sequence[Any], kinds: set[Any], found: ScalarNode, key: 
         return _fix_bool(found)
     if list in kinds:
         return _fix_list(found, key)
-    for kind in wanted:
+    for kind in expected:
         if isinstance(kind, type) and issubclass(kind, Declaration):
             return _fix_bare_value(kind, found)
     if str in kinds and not isinstance(found.value, str):
-        return f'quotes make it text: "{found.text}"', f'"{found.text}"'
+        return f'put it in quotes to make it text: "{found.text}"', f'"{found.text}"'
     return _NO_FIX
 
 
 def _fix_number(found: ScalarNode, key: str) -> Fix:
     text = found.text.strip().strip("$€£ ")
     if re.fullmatch(r"[-+]?[0-9]{19,}", text):
-        return "no number of a recipe has so many digits", None
+        return "the number has too many digits", None
     number = _convert_unit(text, key) or suggest_number(text)
     if number is None:
         return _NO_FIX
     unit = key.rpartition("_")[2]
     if unit in _UNITS and not text.replace(".", "").isdigit():
-        return f"the number of {unit.upper() if unit[-1] == 'b' else unit} alone: write {number}", number
+        return f"write only the number of {unit.upper() if unit[-1] == 'b' else unit}: {number}", number
     why = f"YAML reads `{found.text}` as text" if found.plain else "the quotes make it text"
-    return f"{why}; write {number}", number
+    return f"{why}: write {number}", number
 
 
 def _convert_unit(text: str, key: str) -> str | None:
-    """2h where minutes are wanted: 120."""
+    """Convert a value with a unit to the unit of the field: 2h in minutes is 120."""
     units = _UNITS.get(key.rpartition("_")[2])
     written = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([A-Za-z]+)", text)
     if units is None or written is None or written[2].lower() not in units:
@@ -88,7 +90,7 @@ def _fix_bool(found: ScalarNode) -> Fix:
     for words, meant in ((_TRUE_WORDS, "true"), (_FALSE_WORDS, "false")):
         if found.text.lower() in words:
             why = f"YAML 1.2 reads `{found.text}` as text" if found.plain else "the quotes make it text"
-            return f"{why}; write {meant}", meant
+            return f"{why}: write {meant}", meant
     return _NO_FIX
 
 
@@ -105,7 +107,7 @@ def _fix_list(found: ScalarNode, key: str) -> Fix:
 
 
 def _fix_bare_value(model: type[Declaration], found: ScalarNode) -> Fix:
-    """The mapping that a bare value was probably meant to be."""
+    """The mapping that a bare value probably stands for."""
     field = _field_for_value(model, found)
     if field is None:
         return _NO_FIX
@@ -119,7 +121,7 @@ def _fix_bare_value(model: type[Declaration], found: ScalarNode) -> Fix:
 
 
 def _source_mapping(text: str) -> str:
-    """The source that a dataset's bare name was meant for: a file, or a set on the hub."""
+    """The source that a bare name probably means: a file, or a dataset on the hub."""
     if "/" in text and "." not in text.rpartition("/")[2]:
         return f"{{hub: {{name: {text}, columns: ...}}}}"
     return f"{{files: {text}}}" if "." in text else text
@@ -144,13 +146,13 @@ def _literal_values(kind: Any) -> tuple[Any, ...]:
 
 
 def _scalar_types(kind: Any) -> tuple[Any, ...]:
-    """The scalar types that a field takes."""
+    """The scalar types that a field accepts."""
     if get_origin(kind) in (list, dict, tuple, Literal):
         return ()
     return tuple(one for part in get_args(kind) for one in _scalar_types(part)) or (kind,)
 
 
 def _quote(text: str) -> str:
-    """A text as it may stand in a flow mapping."""
+    """A text with quotes where a flow mapping needs them."""
     plain = re.fullmatch(r"[A-Za-z~./_][^\s,:#\[\]{}\"']*(:[^\s,:#\[\]{}\"']+)*", text)
     return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

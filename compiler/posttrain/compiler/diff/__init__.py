@@ -1,1 +1,1 @@
-"""What differs between two plans: what was changed, and what that makes to be done again."""
+"""Comparison of two plans: what changed, and which steps have to run again."""

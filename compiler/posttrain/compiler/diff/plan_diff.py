@@ -1,4 +1,4 @@
-"""Two plans side by side: for each step of the newer one, whether its product stands, and if not, why."""
+"""Compares two plans: for each step of the newer one, whether its product is still valid, and if not, why."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -8,34 +8,34 @@ from posttrain.compiler.diff.value_diff import Difference, value_differences
 from posttrain.spec.plan import Plan, Step, StepInput
 from posttrain.spec.record import record
 
-# `changed`: what the step itself says differs; `downstream`: only what it reads is made anew.
+# `changed`: the step itself differs; `downstream`: only its inputs are computed again.
 StepStatus = Literal["same", "changed", "downstream", "new"]
 
 
 @record(kw_only=True)
 class StepChange:
-    """A step of the newer plan, beside the one that it was."""
+    """A step of the newer plan and its counterpart in the older plan."""
 
     step: Step
     before: Step | None
     status: StepStatus
-    # What the step itself says differently. With `same`, none of it touches the product.
+    # The differences of the step itself. With `same`, they do not change the product.
     differences: tuple[Difference, ...] = ()
-    # The steps that it reads and that are made anew.
+    # The steps that it reads and that run again.
     changed_inputs: tuple[str, ...] = ()
 
 
 @record(kw_only=True)
 class PlanDiff:
     steps: tuple[StepChange, ...]
-    # Steps of the older plan that the newer one has no more.
+    # Steps of the older plan without a counterpart in the newer one.
     removed_steps: tuple[Step, ...] = ()
-    # What concerns the plan as a whole: its seed, its target, its trackers.
+    # Differences of the plan as a whole: its seed, its target, its trackers.
     plan_differences: tuple[Difference, ...] = ()
 
     @property
     def same(self) -> bool:
-        """Whether nothing at all differs."""
+        """Whether the plans are equal."""
         quiet = all(change.status == "same" and not change.differences for change in self.steps)
         return quiet and not self.removed_steps and not self.plan_differences
 
@@ -56,7 +56,7 @@ def compare_plans(before: Plan, after: Plan) -> PlanDiff:
 
 
 def _match_steps(before: Plan, after: Plan) -> Mapping[str, Step]:
-    """The older step of each newer one: of the same id, else of the same key, else of the same stage."""
+    """The older step of each newer one: with the same id, else the same key, else the same stage."""
     by_id = {step.id: step for step in before.steps}
     by_key = {step.key: step for step in before.steps}
     by_name: dict[str, Step] = {}
@@ -71,7 +71,7 @@ def _match_steps(before: Plan, after: Plan) -> Mapping[str, Step]:
 
 
 def _stage_name(step: Step) -> str:
-    """Its name without the leg of the matrix."""
+    """The id of a step without the leg of the matrix."""
     return step.id.partition("@")[0]
 
 
@@ -88,13 +88,13 @@ def _step_change(
         return paired is not None and paired.id == old.step and old.part == new.part
 
     own = tuple(step_differences(before, step, seeds, same)) if before else ()
-    anew = [given.step for given in step.inputs.values() if others[given.step].status != "same"]
+    changed = [source.step for source in step.inputs.values() if others[source.step].status != "same"]
     return StepChange(
         step=step,
         before=before,
         status=_step_status(step, before, columns),
         differences=own,
-        changed_inputs=tuple(dict.fromkeys(anew)),
+        changed_inputs=tuple(dict.fromkeys(changed)),
     )
 
 
@@ -110,7 +110,7 @@ def _step_status(step: Step, before: Step | None, columns: set[str]) -> StepStat
 
 
 def _inputs_changed(step: Step, before: Step) -> bool:
-    """Whether it reads other things than before, not only other products of the same."""
+    """Whether the step reads other steps or parts than before."""
     return _input_sources(step) != _input_sources(before)
 
 
@@ -120,7 +120,7 @@ def _input_sources(step: Step) -> Sequence[tuple[str, str, str | None]]:
 
 
 def _plan_field_differences(before: Plan, after: Plan) -> list[Difference]:
-    """The plan's own fields; the target's stand where the recipe has them."""
+    """The differences of the plan's own fields, at their paths in the recipe."""
     fields = {
         "name": (before.name, after.name),
         "description": (before.description, after.description),

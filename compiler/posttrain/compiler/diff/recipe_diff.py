@@ -1,4 +1,4 @@
-"""Where two recipes are written differently: after what they extend, profiles and --set, before variables."""
+"""Compares the text of two recipes after `extends`, profiles and --set, but before interpolation."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from posttrain.compiler.text.yaml_tree import node_to_builtins
 
 
 def expanded_recipe(request: CompileRequest) -> Any:
-    """The whole recipe as plain values."""
+    """The expanded recipe as plain values."""
     diagnostics = Diagnostics()
     tree = parse(request.source, diagnostics)
     return None if tree is None else node_to_builtins(expand(tree, request, diagnostics))

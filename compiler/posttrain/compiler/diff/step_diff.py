@@ -1,4 +1,4 @@
-"""What went into one step and not into another, each by its path in the recipe where it has one."""
+"""Compares two steps, and maps the differences to paths in the recipe."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 from posttrain.compiler.diff.value_diff import ABSENT, Difference, Path, value_differences
 from posttrain.spec.plan import Step, StepInput
 
-# How a parameter of a step is written in the recipe, where it bears another name there.
+# The recipe keys of step parameters with a different name.
 _RECIPE_KEYS: Mapping[str, Mapping[str, Path]] = {
     "data": {"source": ("from",), "operations": ("steps",)},
     "train": {"method": ("train",)},
     "gate": {"conditions": ("gate",)},
     "script": {"command": ("script",)},
 }
-# What the plan adds of its own to what the recipe says.
+# Parameters that the compiler derives.
 _DERIVED_PARAMS = frozenset({"seed", "columns", "access"})
 _STEP_SETTINGS = ("attempts", "wait_seconds", "timeout_minutes", "on_failure", "image")
 
@@ -21,9 +21,9 @@ _STEP_SETTINGS = ("attempts", "wait_seconds", "timeout_minutes", "on_failure", "
 def step_differences(
     before: Step, after: Step, seeds: tuple[int, int], same: Callable[[StepInput, StepInput], bool]
 ) -> list[Difference]:
-    """The step's own differences. `same` tells whether two inputs are the same thing of either plan.
+    """The differences of the step itself. `same` decides whether two inputs are counterparts.
 
-    `seeds` are those of the plans: a step's own seed is drawn from that and from its name.
+    `seeds` are the seeds of the plans; a step's seed is derived from it and the step's name.
     """
     found = [
         *_param_differences(before, after),
@@ -34,12 +34,12 @@ def step_differences(
     ]
     if seeds[0] != seeds[1] and "seed" in after.params:
         found.append(Difference(("seed",), *seeds))
-    # Seeds and columns follow from what the recipe says; they are told when nothing else is.
+    # Derived parameters follow from the recipe; they are reported only if nothing else differs.
     return [difference for difference in found if not _is_derived(difference, after)] or found
 
 
 def recipe_path(step: Step) -> Path:
-    """Where in the recipe a step is declared."""
+    """The path of a step's declaration in the recipe."""
     name = step.id.partition("@")[0]
     return tuple(name.split(".", 1)) if step.kind in ("model", "data") else ("stages", name)
 
@@ -48,7 +48,7 @@ def _param_differences(before: Step, after: Step) -> Iterator[Difference]:
     names = _RECIPE_KEYS.get(after.kind, {})
     for difference in value_differences(before.params, after.params):
         first, *rest = map(str, difference.path)
-        # What a data step was lowered to is shown at the step itself.
+        # Report the difference of a lowered data step at the step itself.
         inner = rest[:1] if first == "operations" else rest
         path = (*recipe_path(after), *names.get(first, (first,)), *inner)
         yield Difference(path, difference.old, difference.new)
@@ -61,7 +61,7 @@ def _is_derived(difference: Difference, step: Step) -> bool:
 
 
 def _version_differences(before: Step, after: Step) -> Iterator[Difference]:
-    """Versions of the libraries that do the work, and of the extensions."""
+    """The differences in the versions of libraries and extensions."""
     for name, word in (("environment", "stack"), ("extensions", "version")):
         old, new = before.key_values.get(name, {}), after.key_values.get(name, {})
         for difference in value_differences(old, new):
@@ -74,9 +74,9 @@ def _file_differences(before: Step, after: Step) -> Iterator[Difference]:
         old, new = before.files.get(role), after.files.get(role)
         was, now = (old.sha256 if old else ABSENT), (new.sha256 if new else ABSENT)
         if was != now:
-            found = new or old
-            assert found is not None, "a role of one of the two"
-            yield Difference(("file", found.path), was, now)
+            file = new or old
+            assert file is not None, "the role is in one of the steps"
+            yield Difference(("file", file.path), was, now)
 
 
 def _input_differences(
@@ -89,11 +89,11 @@ def _input_differences(
             yield Difference((*recipe_path(after), name), _input_name(old), _input_name(new))
 
 
-def _input_name(given: StepInput | None) -> Any:
-    if given is None:
+def _input_name(source: StepInput | None) -> Any:
+    if source is None:
         return ABSENT
-    name = given.step.removeprefix("models.").removeprefix("datasets.")
-    return f"{name}.{given.part}" if given.part else name
+    name = source.step.removeprefix("models.").removeprefix("datasets.")
+    return f"{name}.{source.part}" if source.part else name
 
 
 def _setting_differences(before: Step, after: Step) -> Iterator[Difference]:

@@ -1,4 +1,4 @@
-"""Where two values differ: the paths at which they do, as deep as they go."""
+"""Compares two JSON values recursively, and returns the paths at which they differ."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
@@ -8,7 +8,7 @@ from posttrain.spec.record import record
 
 
 class Absent(Enum):
-    """What stands where one of the two has nothing. It is no JSON value, so it equals none."""
+    """A marker for a missing value. It is different from every JSON value."""
 
     ABSENT = "absent"
 
@@ -19,7 +19,7 @@ Path = tuple[str | int, ...]
 
 @record
 class Difference:
-    """One place that is not the same, with what stands there before and after."""
+    """A path with its old and new value."""
 
     path: Path
     old: Any
@@ -27,7 +27,7 @@ class Difference:
 
 
 def value_differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
-    """Every place at which `new` is not what `old` is."""
+    """The differences between `old` and `new`."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted({*old, *new}):
             yield from value_differences(old.get(key, ABSENT), new.get(key, ABSENT), (*path, key))
@@ -38,7 +38,7 @@ def value_differences(old: Any, new: Any, path: Path = ()) -> Iterator[Differenc
 
 
 def _list_differences(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Difference]:
-    """Items are compared in pairs; where the lengths differ, what is alike at both ends is left out."""
+    """Compare items in pairs. If the lengths differ, equal items at both ends are skipped first."""
     start, end = 0, 0
     if len(old) != len(new):
         most = min(len(old), len(new))
@@ -58,5 +58,5 @@ def _is_same(old: Any, new: Any) -> bool:
 
 
 def dotted_path(path: Path) -> str:
-    """A path as recipes and --set write it."""
+    """A path in dotted notation, as --set takes it."""
     return ".".join(map(str, path))

@@ -1,1 +1,1 @@
-"""Environments: what is declared, and the stages that act in it."""
+"""Checks of environments and of the stages that use them."""

@@ -1,4 +1,4 @@
-"""A checked environment, and what the steps that act in it get from it."""
+"""A checked environment, and the parameters of the steps that use it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,28 +21,28 @@ class CheckedEnvironment:
 
     @property
     def columns(self) -> Columns:
-        """The columns that rows must have for its episodes to begin."""
+        """The columns that the rows of its episodes need."""
         return self.kind.columns(self.params)
 
     @property
     def range(self) -> Interval:
-        """Where the scores lie, whatever an episode without an end of its own counts for."""
-        own, stands_in = self.kind.range(self.params), self.declared.on_error
-        return own if isinstance(stands_in, str) else own.join(Interval(float(stands_in), float(stands_in)))
+        """The range of the scores, including the score of failed episodes (`on_error`)."""
+        own, on_error = self.kind.range(self.params), self.declared.on_error
+        return own if isinstance(on_error, str) else own.join(Interval(float(on_error), float(on_error)))
 
     def step_params(self) -> dict[str, Any]:
-        """The environment as a step's parameters have it: all that its episodes depend on."""
+        """The environment as step parameters: everything that its episodes depend on."""
         own = self.kind.range(self.params)
-        given = dump_declaration(self.params)
+        params = dump_declaration(self.params)
         declared = dump_declaration(self.declared)
         return {
             **declared,
-            "params": {name: value for name, value in given.items() if name not in self.kind.neutral},
+            "params": {name: value for name, value in params.items() if name not in self.kind.neutral},
             "columns": list(self.columns),
             "range": [own.low, own.high],
         }
 
     def neutral_params(self) -> dict[str, Any]:
-        """The parameters that change no episode."""
-        given = dump_declaration(self.params)
-        return {name: value for name, value in given.items() if name in self.kind.neutral}
+        """Return the parameters that do not affect the episodes."""
+        params = dump_declaration(self.params)
+        return {name: value for name, value in params.items() if name in self.kind.neutral}

@@ -1,4 +1,4 @@
-"""The environments that a recipe declares: their kinds, parameters and files."""
+"""Checks the environments that a recipe declares: their types, parameters and files."""
 
 from collections.abc import Mapping
 
@@ -19,9 +19,9 @@ from posttrain.spec.plan import UserFile
 def check_environments(
     declared: Mapping[str, Environment], request: CompileRequest, diagnostics: Diagnostics
 ) -> dict[str, CheckedEnvironment]:
-    """Those of the environments that are as they should be; what is wrong with the others is reported."""
+    """Return the valid environments, and report the errors of the others."""
     found = {name: _check_environment(name, one, request, diagnostics) for name, one in declared.items()}
-    return {name: world for name, world in found.items() if world is not None}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def _check_environment(
@@ -30,8 +30,8 @@ def _check_environment(
     path: KeyPath = ("environments", name)
     kind = request.catalog.find("environment", declaration.type)
     if not isinstance(kind, Kind):
-        help, meant = hint(declaration.type, request.catalog.names("environment"), what="environments")
-        message = f"there is no environment of the type `{declaration.type}`"
+        help, meant = hint(declaration.type, request.catalog.names("environment"), what="environment types")
+        message = f"there is no environment type `{declaration.type}`"
         diagnostics.add(UNKNOWN_KIND, (*path, "type"), message, help=help, replace=meant)
         return None
     params = _params(declaration, kind, path, diagnostics)

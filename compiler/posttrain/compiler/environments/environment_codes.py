@@ -1,4 +1,4 @@
-"""What can be wrong with an environment, and with a stage that acts in one."""
+"""The diagnostics about environments and the stages that use them."""
 
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.spec.diagnostic import Code
@@ -21,18 +21,19 @@ ENVIRONMENT_EXAMPLE = minimal_recipe(*_ENVIRONMENT_CHANGES)
 
 UNKNOWN_ENVIRONMENT = Code(
     "PT0681",
-    "an unknown environment",
+    "unknown environment",
     "error",
-    "`environment` names one of the places declared under `environments`.",
+    "`environment` names an environment that the recipe does not declare. Declare it under `environments`,"
+    " or correct the name.",
     wrong=ENVIRONMENT_EXAMPLE.replace("environment: place", "environment: palce"),
     right=ENVIRONMENT_EXAMPLE,
 )
 UNKNOWN_KIND = Code(
     "PT0682",
-    "an unknown kind of environment",
+    "unknown environment type",
     "error",
-    "`kind` names an environment that comes with posttrain, or that an installed package adds. A class of"
-    " your own is of the kind `python`.",
+    "`type` names an environment that comes with posttrain or that an installed package adds. A Python class"
+    " in a file of the recipe has the type `python`.",
     wrong=ENVIRONMENT_EXAMPLE.replace("type: guess", "type: gess"),
     right=ENVIRONMENT_EXAMPLE,
 )
@@ -47,19 +48,20 @@ def _training_example(method: str, params: str) -> str:
 
 NOT_MULTI_TURN = Code(
     "PT0683",
-    "a stage that cannot act over several turns",
+    "method without multi-turn support",
     "error",
-    "Only methods that learn from what the model itself says act in an environment, and of these only those"
-    " whose trainer leaves what the model was told out of the loss.",
+    "Only methods that learn from completions of the trained model can use an environment, and only if their"
+    " trainer masks the environment's text out of the loss.",
     wrong=_training_example("sft", "params: {epochs: 1, batch_size: 4}"),
     right=_training_example("grpo", "reward: right, params: {max_steps: 2}"),
 )
 BAD_ENVIRONMENT_REWARD = Code(
     "PT0684",
-    "an environment's figure without that environment",
+    "environment metric without a matching environment",
     "error",
-    "The reward op `environment` tells how an episode went. The stage that uses it must name an environment,"
-    " whose scores lie in what the op says of them.",
+    "The reward op `environment` reads a metric of the episode. The stage that uses the reward must name an"
+    " environment, and the scores of that environment must stay within the range that the op declares"
+    " (`low`, `high`).",
     wrong=ENVIRONMENT_EXAMPLE.replace("environment: place, ", "")
     .replace("  place: {type: guess, params: {low: 1, high: 9}}\n", "")
     .replace("environments:\n", ""),

@@ -1,4 +1,5 @@
-"""Stages that act in an environment: what they name exists, suits them, and has the rows that it needs."""
+"""Checks the stages that use an environment: it exists, the method supports it, and the data has its
+columns."""
 
 from collections.abc import Mapping
 
@@ -67,11 +68,11 @@ def _check_environment_columns(
     if environment is None or table is None or not table.columns:
         return
     for column, type in environment.columns.items():
-        given = table.columns.get(column)
-        if given is not None and is_assignable(type, given):
+        actual = table.columns.get(column)
+        if actual is not None and is_assignable(type, actual):
             continue
-        what = "which the data does not have" if given is None else f"which the data has as {given}"
-        message = f"the environment reads a column `{column}` ({type}), {what}"
+        what = "which the data does not have" if actual is None else f"whose type in the data is {actual}"
+        message = f"the environment reads the column `{column}` ({type}), {what}"
         help, _ = hint(column, table.columns, what="columns")
         diagnostics.add(data_codes.MISSING_COLUMN, ("stages", stage, "data"), message, help=help)
 
@@ -80,9 +81,9 @@ def _check_method(stage: Train, path: KeyPath, request: CompileRequest, diagnost
     method = request.catalog.find("method", stage.train)
     if stage.environment is not None and isinstance(method, Method) and not method.multi_turn:
         able = [name for name in request.catalog.names("method") if _is_multi_turn(name, request)]
-        message = f"`{stage.train}` does not act over several turns"
+        message = f"`{stage.train}` does not support environments"
         diagnostics.add(
-            NOT_MULTI_TURN, (*path, "environment"), message, help=f"methods that do: {', '.join(able)}"
+            NOT_MULTI_TURN, (*path, "environment"), message, help=f"methods with support: {', '.join(able)}"
         )
 
 
@@ -98,11 +99,12 @@ def _check_environment_rewards(
     graph: RewardGraph | None,
     diagnostics: Diagnostics,
 ) -> None:
-    """Whether what a reward says of the environment holds for the one of this stage."""
+    """Check that the declared range of the op `environment` holds the scores of the environment of the
+    stage."""
     nodes = [node for node in graph.nodes if node["op"] == _OP] if graph else []
     environment = None if isinstance(stage, Generate) else getattr(stage, "environment", None)
     if nodes and environment is None:
-        message = "the reward asks how an episode went, and this stage names no environment"
+        message = "the reward uses the op `environment`, but this stage has no environment"
         diagnostics.add(BAD_ENVIRONMENT_REWARD, (*path, "reward"), message, help="add `environment: NAME`")
     world = worlds.get(environment) if environment is not None else None
     if world is None:
@@ -111,8 +113,8 @@ def _check_environment_rewards(
         declared = Interval(node["params"]["low"], node["params"]["high"])
         if node["params"]["metric"] == "score" and declared.join(world.range) != declared:
             message = (
-                f"the reward's node `{node['id']}` has the score in {declared}; that of `{environment}` lies"
-                f" in {world.range}"
+                f"the reward node `{node['id']}` declares the score range {declared}; the range of"
+                f" `{environment}` is {world.range}"
             )
-            help = f"write `low: {world.range.low:g}` and `high: {world.range.high:g}` there"
+            help = f"set `low: {world.range.low:g}` and `high: {world.range.high:g}` in that node"
             diagnostics.add(BAD_ENVIRONMENT_REWARD, (*path, "reward"), message, help=help)

@@ -1,1 +1,1 @@
-"""What is known about models and accelerators without downloading anything: tables, readers."""
+"""Facts about models, accelerators and pinned libraries, read from tables without any download."""

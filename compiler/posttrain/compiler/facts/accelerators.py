@@ -1,8 +1,8 @@
-"""Accelerators by name: memory, speed and a rough price.
+"""Accelerators by name: memory, speed and an approximate price.
 
-`memory` is what the driver reports, a little below the number on the box. Prices are what
-marketplaces asked for on demand when the table was written: the order of magnitude is the point,
-and a recipe's hardware may say its own.
+`memory` is what the driver reports, slightly less than the nominal size. Prices are on-demand prices of
+marketplaces when the table was written and show the order of magnitude. A recipe can set its own price under
+`hardware`.
 """
 
 import functools
@@ -28,7 +28,7 @@ class Device(NamedTuple):
 
 @functools.cache
 def find_accelerator(name: str) -> Device | None:
-    """A device by any of the names it goes by, whatever their case."""
+    """Return a device by any of its names, ignoring case."""
     normalized = _normalize_name(name)
     for key, row in load_table("accelerators").items():
         if normalized in (_normalize_name(key), *map(_normalize_name, row["also"])):

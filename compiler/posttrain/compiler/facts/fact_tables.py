@@ -1,4 +1,4 @@
-"""Reads the JSON tables beside this file: on first use, once, and also from inside a wheel."""
+"""Loads the JSON tables of this package, once each, also from a wheel."""
 
 import functools
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 @functools.cache
 def load_table(name: str) -> Any:
-    # `importlib.resources` does the same, and takes longer to import than the tables to read.
+    # `importlib.resources` would take longer to import than the tables take to read.
     text = pkgutil.get_data(__package__ or "", f"{name}.json")
-    assert text is not None, f"the package holds no table {name}"
+    assert text is not None, f"the package has no table {name}"
     return json.loads(text)

@@ -1,8 +1,8 @@
 """The shape of a model: the numbers that decide its parameters, its memory and its time.
 
-`known` finds the shape of a published model by its hub id; `scratch` builds the shape of a model
-that a recipe makes from nothing. Both give the same frozen `Shape`, and everything else that is
-known about a model (its parameters, its configuration file) is computed from it.
+`find_shape` returns the shape of a published model by its hub id; `shape_from_init` returns the shape of a
+model that a recipe creates. Everything else about a model, such as its parameter counts and its
+configuration, is computed from the frozen `Shape`.
 """
 
 import functools
@@ -12,13 +12,13 @@ from posttrain.compiler.facts.fact_tables import load_table
 
 
 class Architecture(NamedTuple):
-    """What all models of one architecture share: how a layer is built, not how large it is."""
+    """The properties that all models of an architecture share, independent of their size."""
 
     name: str
     model_type: str
     norm: Literal["rms", "rms_wide", "layer"]
-    # Where the norms stand: before attention and MLP; before and after both; only after;
-    # two that read the same tensor (parallel branches); one for both branches.
+    # The position of the norms: before attention and MLP; before and after both; only after;
+    # two norms of the same tensor (parallel branches); one norm for both branches.
     norms: Literal["before", "sandwich", "after", "shared_input", "single"]
     qk_norm: Literal["none", "head", "width", "plain"]
     names: Literal["split", "phi3", "gpt2", "neox", "bloom", "falcon"]
@@ -30,7 +30,7 @@ class Architecture(NamedTuple):
     bias: tuple[str, ...]
     gated_query: bool
     softcap: bool
-    every_expert: bool  # computes all experts for every token, and weighs them afterwards
+    every_expert: bool  # computes all experts for every token and weights the results
     dropout: bool
     tied: bool
     lora: tuple[str, ...]
@@ -41,7 +41,7 @@ class Architecture(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """One model. Every field counts elements, none counts bytes."""
+    """One model. All fields count elements, not bytes."""
 
     name: str
     architecture: Architecture
@@ -54,13 +54,13 @@ class Shape(NamedTuple):
     vocab: int
     positions: int
     tied: bool
-    window: int = 0  # tokens a sliding-window layer sees; 0: every layer sees everything
-    full_every: int = 1  # every n-th layer attends to everything, the others are windowed or linear
+    window: int = 0  # tokens in the window of a sliding-window layer; 0: no window
+    full_every: int = 1  # every n-th layer has full attention, the others are windowed or linear
     experts: int = 0
     active_experts: int = 0
     expert_width: int = 0
     shared_width: int = 0  # an expert that every token passes through
-    experts_every: int = 1  # every n-th layer has experts, the others a dense MLP
+    experts_every: int = 1  # every n-th layer has experts, the others have a dense MLP
     linear_keys: int = 0  # heads of linear attention; 0: the architecture has none
     linear_values: int = 0
     linear_dim: int = 128
@@ -80,7 +80,7 @@ class Shape(NamedTuple):
 
 @functools.cache
 def find_architecture(name: str) -> Architecture | None:
-    """An architecture by its name: transformers' `model_type`, with or without `_text`."""
+    """Return an architecture by its `model_type` in transformers, with or without `_text`."""
     rows = load_table("architectures")
     key = next((k for k in (name, f"{name}_text") if k in rows), None)
     if key is None:
@@ -114,7 +114,7 @@ def architecture_names() -> tuple[str, ...]:
 
 
 def find_shape(model: str) -> Shape | None:
-    """The shape of a published model, or of a copy of it under another owner's name."""
+    """Return the shape of a published model, or of a copy under another owner's name."""
     ids = _rows_by_id()
     row = ids.get(model.lower()) or ids.get(model.lower().rpartition("/")[2])
     return None if row is None else _shape_from_row(model, row)

@@ -1,8 +1,7 @@
-"""The parameters of a shape, in closed form: every matrix by name, and the sums over them.
+"""The parameter counts of a shape, in closed form: every matrix by name, and sums over them.
 
-The names are those of transformers' modules, so that an adapter's targets can be checked and
-counted, and the parts (attention, MLP, experts, head) are kept, so that quantization and
-sharding can treat them apart.
+The names are those of the modules in transformers, to check and count the targets of adapters. Each matrix
+has a part (attention, MLP, experts, head), because quantization and sharding treat the parts differently.
 """
 
 import functools
@@ -15,7 +14,7 @@ CONV_KERNEL_SIZE = 4  # taps of the short convolution before linear attention
 
 
 class Matrix(NamedTuple):
-    """One weight matrix of a layer. `copies`: how many a layer holds (experts)."""
+    """One weight matrix of a layer. `copies`: the number per layer (experts)."""
 
     name: str
     inputs: int
@@ -30,13 +29,13 @@ class Matrix(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Layers that are built alike: how many, what mixes tokens, what follows, and its weights."""
+    """Layers of the same kind: their number, token mixer, MLP and weights."""
 
     layers: int
     mixer: str  # full | window | linear
     mlp: str  # dense | experts
     matrices: tuple[Matrix, ...]
-    vectors: int  # norm weights, and what else is no matrix
+    vectors: int  # norm weights and other vectors
 
     @property
     def elements(self) -> int:
@@ -45,7 +44,7 @@ class Block(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def layer_blocks(shape: Shape) -> tuple[Block, ...]:
-    """The layers, grouped by kind. Order within the model does not matter for any sum."""
+    """Return the layers grouped by kind. Their order does not matter for any sum."""
     counts: dict[tuple[str, str], int] = {}
     for layer in range(shape.layers):
         kind = (_mixer_kind(shape, layer), _mlp_kind(shape, layer))
@@ -54,19 +53,20 @@ def layer_blocks(shape: Shape) -> tuple[Block, ...]:
 
 
 def count_parameters(shape: Shape) -> int:
-    """All parameters, as transformers counts them: tied embeddings once."""
+    """Return the number of all parameters as in transformers: tied embeddings count once."""
     layers = sum(b.layers * b.elements for b in layer_blocks(shape))
     top = head_parameters(shape) - (shape.vocab * shape.hidden if shape.tied else 0)
     return layers + embedding_parameters(shape) + final_norm_parameters(shape) + top
 
 
 def active_parameters(shape: Shape) -> int:
-    """The parameters that one token passes through: all of them, unless there are experts."""
+    """Return the number of parameters that one token passes through: all, unless there are experts."""
     return _parameters_with_experts(shape, shape.active_experts)
 
 
 def computed_parameters(shape: Shape) -> int:
-    """The parameters that transformers computes with for one token: not always only the active."""
+    """Return the number of parameters that transformers computes with for one token, which can include
+    inactive experts."""
     return _parameters_with_experts(shape, shape.computed_experts)
 
 
@@ -82,7 +82,7 @@ def _parameters_with_experts(shape: Shape, chosen: int) -> int:
 
 def embedding_parameters(shape: Shape) -> int:
     learned = shape.positions * shape.hidden if shape.architecture.positions == "learned" else 0
-    # BLOOM normalises its embeddings
+    # BLOOM normalizes its embeddings
     normed = 2 * shape.hidden if shape.architecture.names == "bloom" else 0
     return shape.vocab * shape.hidden + learned + normed
 
@@ -97,13 +97,13 @@ def final_norm_parameters(shape: Shape) -> int:
 
 
 def linear_module_names(shape: Shape) -> tuple[str, ...]:
-    """The modules that an adapter can be put on (experts are no modules of their own)."""
+    """Return the modules that an adapter supports. Experts are not separate modules."""
     found = (m.name for b in layer_blocks(shape) for m in b.matrices if _is_adaptable(m))
     return tuple(dict.fromkeys(found))
 
 
 def adapter_parameters(shape: Shape, targets: Iterable[str], rank: int) -> int:
-    """The parameters of a LoRA adapter of this rank on these modules."""
+    """Return the number of parameters of a LoRA adapter of this rank on these modules."""
     return sum(
         b.layers * rank * (m.inputs + m.outputs)
         for b in layer_blocks(shape)
@@ -113,8 +113,8 @@ def adapter_parameters(shape: Shape, targets: Iterable[str], rank: int) -> int:
 
 
 def quantizable_parameters(shape: Shape) -> int:
-    """The elements that 4-bit loading converts: the linear layers' matrices, never embeddings,
-    head, norms, biases, or experts held in one three-dimensional tensor."""
+    """Return the elements that 4-bit loading converts: the matrices of linear layers, but not embeddings,
+    head, norms, biases, or experts in one three-dimensional tensor."""
     return sum(
         b.layers * m.inputs * m.outputs for b in layer_blocks(shape) for m in b.matrices if _is_adaptable(m)
     )
@@ -174,7 +174,8 @@ def _linear_attention(shape: Shape) -> tuple[Matrix, ...]:
 
 
 def _linear_vectors(shape: Shape) -> int:
-    """The short convolution, the decay and its bias per head, and the norm of the output."""
+    """Return the parameters of the short convolution, the decay and its bias per head, and the output
+    norm."""
     keys, values = shape.linear_keys * shape.linear_dim, shape.linear_values * shape.linear_dim
     return CONV_KERNEL_SIZE * (2 * keys + values) + 2 * shape.linear_values + shape.linear_dim
 

@@ -1,4 +1,4 @@
-"""The versions that this release is pinned to: those of the requirement locks, which a test compares."""
+"""The library versions that this release is pinned to. A test compares them with the requirement locks."""
 
 PINNED_VERSIONS = {
     "accelerate": "1.15.0",

@@ -1,4 +1,4 @@
-"""How many rows published datasets have, for estimates: `rows.json` has them as their authors give them."""
+"""The number of rows of published datasets, for estimates: `rows.json` has the numbers of their authors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ _SPLIT_KEYS = ("name", "config", "split")
 
 
 def published_row_count(params: Mapping[str, Any]) -> int | None:
-    """The rows of a dataset on the hub, where they are known and the split is a whole one."""
+    """Return the rows of a dataset on the hub, if they are known and the split is a whole one."""
     name, config, split = (params.get(key) for key in _SPLIT_KEYS)
     configs = load_table("rows").get(str(name), {})
     splits = configs.get(config if config is not None else "default", {})

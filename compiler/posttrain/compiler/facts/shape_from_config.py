@@ -1,4 +1,4 @@
-"""The shape of a model from the configuration that lies beside its weights."""
+"""The shape of a model from the configuration file next to its weights."""
 
 import json
 from collections.abc import Mapping
@@ -7,13 +7,13 @@ from typing import Any, cast
 from posttrain.compiler.facts.model_shapes import Shape, find_architecture
 from posttrain.compiler.facts.transformers_config import CONFIG_KEYS
 
-# Experts, linear attention and Falcon's variants are told by more than the numbers that are read here.
+# Experts, linear attention and the variants of Falcon need more values than this module reads.
 _SUPPORTED_NAMES = ("split", "phi3", "gpt2", "neox", "bloom")
-_DEFAULT_POSITIONS = 2048  # of a model without a table of positions
+_DEFAULT_POSITIONS = 2048  # for a model without a table of positions
 
 
 def shape_from_config(name: str, text: bytes) -> Shape | None:
-    """None where the configuration is of an architecture that is not known, or says too little."""
+    """Return the shape, or None if the architecture is unknown or the configuration is incomplete."""
     try:
         found: Any = json.loads(text)
     except ValueError:
@@ -79,7 +79,7 @@ def _sliding_window(config: Mapping[str, Any]) -> int:
 
 
 def _full_every(config: Mapping[str, Any]) -> int:
-    """After how many layers one attends to everything, by the first that does."""
+    """Return the distance between layers with full attention, from the first such layer."""
     kinds = _layer_types(config)
     if not _sliding_window(config) or "sliding_attention" not in kinds or "full_attention" not in kinds:
         return 1

@@ -1,8 +1,8 @@
-"""The shape of a model made from nothing: what a recipe's `init` says, and a default for the rest.
+"""The shape of a model created with `init`: the values of the recipe, and defaults for the others.
 
-The defaults are the language's own (as many key/value heads as heads, an MLP four times as wide,
-tied embeddings) and, for what the language does not name, those of transformers' configuration
-of the family: the number and width of experts, where a window or linear attention stands.
+The defaults are those of the recipe language (as many key/value heads as heads, an MLP four times as wide,
+tied embeddings). Other values come from the configuration of the family in transformers: the number and width
+of experts, and the layers with a window or linear attention.
 """
 
 from posttrain.compiler.facts.model_shapes import Architecture, Shape, architecture_names, find_architecture
@@ -21,7 +21,7 @@ _DEFAULTS: dict[str, dict[str, int]] = {
 
 
 def init_model_types() -> list[str]:
-    """The architectures that a model can be made of, by transformers' names."""
+    """Return the architectures that `init` supports, by their names in transformers."""
     return [name for name in architecture_names() if _init_architecture(name) is not None]
 
 
@@ -42,12 +42,12 @@ def shape_from_init(
     context: int = 512,
     tied: bool = True,
 ) -> Shape | None:
-    """None where the family is unknown; the caller knows the place to report."""
+    """Return the shape, or None if the family is unknown; the caller reports that."""
     arch = _init_architecture(family)
     if arch is None:
         return None
     if arch.name == "phimoe":
-        arch = arch._replace(bias=())  # its published models have biases, its configuration none
+        arch = arch._replace(bias=())  # its published models have biases, the default configuration has none
     width = 4 * hidden if intermediate is None or arch.names == "bloom" else intermediate
     own = dict(_DEFAULTS.get(arch.name, {}))
     if "experts" in own:
@@ -69,8 +69,8 @@ def shape_from_init(
     )
 
 
-def _kv_heads(arch: Architecture, heads: int, wanted: int | None) -> int:
-    """Falcon's heads share one key and value; some families know no sharing at all."""
+def _kv_heads(arch: Architecture, heads: int, requested: int | None) -> int:
+    """Return the number of key/value heads: one for Falcon, and all heads for families without grouping."""
     if arch.name == "falcon":
         return 1
-    return heads if arch.names in ("gpt2", "neox", "bloom") else wanted or heads
+    return heads if arch.names in ("gpt2", "neox", "bloom") else requested or heads

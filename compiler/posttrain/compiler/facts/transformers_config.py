@@ -1,8 +1,8 @@
-"""A shape as the configuration that transformers builds the same model from."""
+"""Converts a shape to the configuration from which transformers builds the same model."""
 
 from posttrain.compiler.facts.model_shapes import Shape
 
-# What transformers calls these numbers, where it is not what most architectures call them.
+# The configuration keys of architectures that differ from the common names.
 CONFIG_KEYS = {
     "gpt2": {
         "hidden_size": "n_embd",
@@ -14,9 +14,9 @@ CONFIG_KEYS = {
     "bloom": {"num_hidden_layers": "n_layer", "num_attention_heads": "n_head"},
     "falcon": {"intermediate_size": "ffn_hidden_size", "num_key_value_heads": "num_kv_heads"},
 }
-# A family's own special tokens may lie outside another vocabulary.
+# The special tokens of a family can be outside a smaller vocabulary.
 _NO_SPECIAL_TOKENS = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-# What an architecture derives from the other numbers, and does not take.
+# The keys that an architecture derives from other values and does not accept.
 _DERIVED_KEYS = {
     "gpt2": ("num_key_value_heads", "head_dim"),
     "gpt_neox": ("num_key_value_heads", "head_dim"),
@@ -32,7 +32,7 @@ _DERIVED_KEYS = {
 
 
 def transformers_config(shape: Shape) -> dict[str, object]:
-    """`AutoConfig.for_model(**config)` gives the configuration of exactly this shape."""
+    """Return the configuration of exactly this shape, for `AutoConfig.for_model(**config)`."""
     model_type = shape.architecture.model_type
     common: dict[str, object] = {
         "hidden_size": shape.hidden,
@@ -52,7 +52,7 @@ def transformers_config(shape: Shape) -> dict[str, object]:
 
 
 def _architecture_keys(shape: Shape) -> dict[str, object]:
-    """What only some architectures have."""
+    """Return the keys that only some architectures have."""
     arch, special = shape.architecture, dict[str, object]()
     if arch.model_type == "falcon":
         special |= {

@@ -1,1 +1,1 @@
-"""`recipe fmt`: one canonical way to write a recipe, which keeps its comments and its meaning."""
+"""`recipe fmt`: formats a recipe canonically, preserving its comments and its meaning."""

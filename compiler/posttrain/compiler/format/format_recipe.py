@@ -1,4 +1,4 @@
-"""Formats a recipe, and checks that it still says the same."""
+"""Formats a recipe, and verifies that its content is unchanged."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ from posttrain.spec.diagnostic import Diagnostic
 
 @dataclass(frozen=True, kw_only=True)
 class FormatResult:
-    """The new text; or none, with the diagnostics or the reason why the file stays as it is."""
+    """The formatted text, or None with the diagnostics or the reason for not formatting the file."""
 
     text: str | None
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -37,13 +37,13 @@ def format_recipe(source: SourceFile) -> FormatResult:
         document = read_syntax(text)
     except UnsafeRewriteError as unsafe:
         return FormatResult(text=None, reason=str(unsafe))
-    made = _render_document(document)
+    formatted = _render_document(document)
     again = Diagnostics()
-    after = parse(SourceFile(source.name, made.encode()), again)
+    after = parse(SourceFile(source.name, formatted.encode()), again)
     same = after is not None and not again.has_errors and _recipe_content(after) == _recipe_content(tree)
-    if not same or collect_comments_and_anchors(made) != document.comments_and_anchors:
-        return FormatResult(text=None, reason="it is written in a way that cannot be rewritten safely")
-    return FormatResult(text=made)
+    if not same or collect_comments_and_anchors(formatted) != document.comments_and_anchors:
+        return FormatResult(text=None, reason="formatting would change its content or its comments")
+    return FormatResult(text=formatted)
 
 
 def _render_document(document: Document) -> str:
@@ -52,7 +52,7 @@ def _render_document(document: Document) -> str:
 
 
 def _recipe_content(tree: MappingNode) -> Any:
-    """What a file says, with the order of all but its sections."""
+    """The content of a file for comparison. Order matters except for sections."""
     return {key: _node_content(entry.node) for key, entry in tree.entries.items()}
 
 

@@ -1,4 +1,4 @@
-"""The order of sections, and the empty lines between them."""
+"""Orders sections, and normalizes the empty lines between them."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from posttrain.spec.recipe import Recipe
 
 
 def canonical_section_order() -> list[str]:
-    """The sections as the language declares them; what is laid over them first, overlays last."""
+    """The sections in declaration order, with `extends` after the header key and `matrix` after `vars`."""
     declared = keys_of(Recipe)
     after = declared.index("vars") + 1
     return ["<<", declared[0], "extends", *declared[1:after], "matrix", *declared[after:]]
@@ -31,7 +31,7 @@ def arrange_sections(document: Document) -> Document:
 
 
 def _with_blank_lines(entry: Entry, above: Entry | None) -> Entry:
-    """One empty line before a section, none between settings that are one line each."""
+    """One empty line before a section, but none between sections of one line."""
     lead = [text for place, text in enumerate(entry.lead) if text or place]
     while lead and not lead[-1]:
         lead.pop()

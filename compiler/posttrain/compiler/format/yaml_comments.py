@@ -1,4 +1,4 @@
-"""The comments of a file and the empty lines around them, handed out in the order of the text."""
+"""A queue of the comments of a file and the empty lines before them, in text order."""
 
 import re
 from bisect import bisect_right
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _COMMENT = re.compile(r"#[^\n]*")
-# Comments that speak to an editor must stay at the top of the file.
+# Editor modelines must stay at the top of the file.
 _MODELINE = re.compile(r"# *(yaml-language-server:|-\*-|vim:)")
 
 
@@ -17,25 +17,25 @@ class Comment:
     line: int
     column: int
     text: str
-    # Whether nothing stands before it on its line.
+    # Whether it is alone on its line.
     own_line: bool
 
 
 class CommentQueue:
-    """Hands each comment out once."""
+    """Returns each comment once."""
 
     def __init__(self, text: str, tokens: Sequence[Any]) -> None:
         self.lines = text.split("\n")
         self.pending = list(_scan_comments(text, tokens))[::-1]
 
     def take_trailing(self, upto: int) -> Comment | None:
-        """The next comment, when it shares its line with what was written before it."""
+        """The next comment, if it follows other text on its line."""
         if self.pending and not self.pending[-1].own_line and self.pending[-1].index < upto:
             return self.pending.pop()
         return None
 
     def take_until(self, upto: int, column: int = 0) -> list[str]:
-        """The comments up to a place, from a column on; "" for the empty lines before them."""
+        """The comments up to an index, from a column on, with "" for an empty line before one."""
         found: list[str] = []
         while self.pending and self.pending[-1].index < upto and self.pending[-1].column >= column:
             comment = self.pending.pop()
@@ -43,7 +43,7 @@ class CommentQueue:
         return found
 
     def take_above(self, mark: Any) -> list[str]:
-        """The comments before what begins at a mark, and "" when there is an empty line right above it."""
+        """The comments before a mark, and "" if there is an empty line directly above the mark."""
         first = not self.lines[mark.line][: mark.column].strip()
         return [*self.take_until(mark.index), *([""] if first and self._is_blank(mark.line - 1) else [])]
 
@@ -52,7 +52,7 @@ class CommentQueue:
 
 
 def _scan_comments(text: str, tokens: Sequence[Any]) -> Iterator[Comment]:
-    """Comments stand between tokens: what is like one inside a token is text."""
+    """The comments between tokens. Text inside a token that looks like a comment is not one."""
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     before = 0
     for token in tokens:
@@ -64,7 +64,7 @@ def _scan_comments(text: str, tokens: Sequence[Any]) -> Iterator[Comment]:
 
 
 def split_file_header(comments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The comments of the file, and those of its first section: the block right above that."""
+    """Split comments into those of the file and the block directly above the first section."""
     cut = len(comments) - comments[::-1].index("") if "" in comments else 0
     while cut < len(comments) and _MODELINE.match(comments[cut]):
         cut += 1

@@ -1,4 +1,4 @@
-"""Lines from syntax: two spaces of indentation, short flow on one line, what was lined up stays so."""
+"""Lays out syntax as lines: two spaces of indentation, short flow collections on one line, kept alignment."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,15 +13,15 @@ _INDENT_WIDTH = 2
 @dataclass(frozen=True, slots=True)
 class OutputLine:
     text: str
-    # The comment at its end, and where that began in the source.
+    # The trailing comment, and its column in the source.
     comment: str = ""
     column: int = 0
-    # An empty line below would become part of this text, which keeps its last line ends.
+    # The last line of a block scalar that keeps trailing line breaks: an empty line would become part of it.
     open: bool = False
 
 
 def block_lines(group: Collection, indent: int) -> list[OutputLine]:
-    """The lines of a group that has a line or more for each entry."""
+    """The lines of a block collection, with at least one line per entry."""
     widths = _key_widths(group, indent)
     lines: list[OutputLine] = []
     for place, entry in enumerate(group.entries):
@@ -69,7 +69,7 @@ def _list_entry_lines(entry: Entry, indent: int) -> list[OutputLine]:
     below = block_lines(entry.value, indent + _INDENT_WIDTH)
     if entry.value.anchor:
         return [OutputLine(f"{dash} &{entry.value.anchor}", entry.trail, entry.trail_column), *below]
-    # The first entry stands beside the dash; what is said about it, or beside the dash, goes above.
+    # The first entry is on the line of the dash, so its comments and those of the dash move above it.
     count = next(i for i, line in enumerate(below) if line.text.strip() and not _is_comment(line))
     comments = [entry.trail] if entry.trail else []
     comments += [line.text.strip() for line in below[:count] if line.text]
@@ -82,7 +82,7 @@ def _is_comment(line: OutputLine) -> bool:
 
 
 def _multiline_scalar_lines(first: str, rest: Sequence[str], entry: Entry) -> list[OutputLine]:
-    """A text of several lines; its comment stands at the end of the last, or of a block's header."""
+    """A multi-line scalar. Its comment is at the end of the last line, or of a block's header."""
     lines = [OutputLine(first), *(OutputLine(line) for line in rest)]
     if entry.trail:
         lines[-1] = replace(lines[-1], comment=entry.trail, column=entry.trail_column)
@@ -92,10 +92,10 @@ def _multiline_scalar_lines(first: str, rest: Sequence[str], entry: Entry) -> li
 
 
 def inline_text(node: SyntaxNode, room: int) -> str | None:
-    """A node on one line, when it was written as flow and fits without a comment inside."""
+    """A node on one line, if it is a flow collection that fits and has no comments inside."""
     if isinstance(node, ScalarText):
         lines = scalar_lines(node, 0)
-        return lines[0] if len(lines) == 1 else None  # words are never broken
+        return lines[0] if len(lines) == 1 else None  # scalars are never wrapped
     if not node.entries:
         text = "{}" if node.mapping else "[]"
         return _with_anchor(node, text) if not node.tail else None
@@ -128,7 +128,7 @@ def _inline_entry(entry: Entry, room: int) -> str | None:
 
 
 def _key_widths(group: Collection, indent: int) -> list[int]:
-    """How wide each key is written: runs of one-line entries whose values were lined up stay so."""
+    """The width of each key. Runs of one-line entries with aligned values stay aligned."""
     widths = [0] * len(group.entries)
     start = 0
     for end in range(1, len(group.entries) + 1):
@@ -143,7 +143,7 @@ def _key_widths(group: Collection, indent: int) -> list[int]:
 
 
 def _continues_run(above: Entry, entry: Entry) -> bool:
-    """Whether two entries stand in one run: nothing between them, and their values lined up."""
+    """Whether two entries belong to one run: nothing is between them, and their values are aligned."""
     lined_up = entry.value_column == above.value_column
     return lined_up and not entry.lead and _fits_inline(above, 0) and _fits_inline(entry, 0)
 
@@ -153,7 +153,7 @@ def _fits_inline(entry: Entry, width: int) -> bool:
 
 
 def join_lines(lines: Sequence[OutputLine]) -> str:
-    """The text, with the comments at the ends of lines two spaces away, or lined up as they were."""
+    """The text. Trailing comments follow after two spaces, or stay aligned."""
     lines = [
         line
         for above, line in zip((OutputLine(""), *lines), lines, strict=False)

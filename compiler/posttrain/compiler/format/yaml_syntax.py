@@ -1,4 +1,4 @@
-"""A recipe as it is written: words kept to the letter, comments where they belong, no meaning yet."""
+"""The concrete syntax of a recipe: verbatim scalars, with comments attached to their entries."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -8,12 +8,12 @@ from posttrain.compiler.format.yaml_comments import Comment, CommentQueue, split
 
 
 class UnsafeRewriteError(Exception):
-    """What the formatter does not take upon itself; the text says why."""
+    """The file cannot be formatted safely; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarText:
-    """A scalar or an alias, to the letter; empty when nothing is written."""
+    """The verbatim text of a scalar or an alias; empty for an empty value."""
 
     text: str
     anchor: str = ""
@@ -40,15 +40,15 @@ class Entry:
     key: str
     value: SyntaxNode
     lead: tuple[str, ...]
-    # The comment at the end of its line: after the value, or after the key of a block.
+    # The trailing comment: after the value, or after the key of a block.
     trail: str = ""
-    # Where comment and value began, and whether by more than one space: to keep what is lined up.
+    # The columns of comment and value, and whether several spaces precede the value: to preserve alignment.
     trail_column: int = 0
     value_column: int = 0
     padded: bool = False
 
 
-# What a text holds beside its values: its comments and its anchors, in no order.
+# The comments and anchors of a text, sorted.
 CommentsAndAnchors = tuple[list[str], list[str]]
 
 
@@ -61,7 +61,7 @@ class Document:
 
 
 def read_syntax(text: str) -> Document:
-    """The syntax of a text that is known to be good YAML with a mapping at the top."""
+    """The syntax of a valid YAML text with a mapping at the top level."""
     return _SyntaxReader(text).document()
 
 
@@ -83,7 +83,7 @@ def _scan_tokens(text: str) -> list[Any]:
 
 
 class _SyntaxReader:
-    """Walks the parser's events, with the comments beside them in the order of the text."""
+    """Walks the parser's events, and attaches the comments in text order."""
 
     def __init__(self, text: str) -> None:
         from ruamel.yaml import YAML
@@ -104,15 +104,15 @@ class _SyntaxReader:
 
     def document(self) -> Document:
         start = next(event for event in self.events if type(event).__name__ == "MappingStartEvent")
-        root, beside = self._collection(start, -1)
+        root, trailing = self._collection(start, -1)
         head, own = split_file_header(root.entries[0].lead if root.entries else ())
         entries = (replace(root.entries[0], lead=tuple(own)), *root.entries[1:]) if root.entries else ()
-        head = [*([beside.text] if beside else []), *head]
+        head = [*([trailing.text] if trailing else []), *head]
         tail = (*root.tail, *self.comments.take_until(self.end))
         return Document(replace(root, entries=entries, tail=tail), tuple(head), self.comments_and_anchors)
 
     def _node(self, event: Any, above: int) -> tuple[SyntaxNode, Comment | None]:
-        """A node below the column `above`, and a comment that stands beside its beginning."""
+        """A node below the column `above`, and the trailing comment of its first line."""
         if getattr(event, "ctag", None) is not None:
             raise UnsafeRewriteError("it has a YAML tag (!)")
         if not _is_scalar(event):
@@ -126,24 +126,24 @@ class _SyntaxReader:
     def _collection(self, start: Any, above: int) -> tuple[Collection, Comment | None]:
         mapping, flow = type(start).__name__ == "MappingStartEvent", bool(start.flow_style)
         entries: list[Entry] = []
-        beside: Comment | None = None
+        trailing: Comment | None = None
         column = above
         event = next(self.events)
         while not type(event).__name__.endswith("EndEvent"):
             first = event.start_mark if mapping or flow else next(self.dashes)
             column = column if entries else first.column
-            beside = self._attach_trailing(entries, first.index) or beside
+            trailing = self._attach_trailing(entries, first.index) or trailing
             entries.append(self._entry(event, first, mapping, column))
             event = next(self.events)
         upto = event.start_mark.index
         stray = self._attach_trailing(entries, upto)
-        # At the column of the key above, a comment speaks of what comes after that key.
+        # A comment at the column of the key above belongs to the entry after that key.
         lines = self.comments.take_until(upto, column=0 if flow else max(column, above + 1))
         tail = (*([stray.text] if stray else []), *lines)
-        return Collection(tuple(entries), mapping, flow, start.anchor or "", tail), beside
+        return Collection(tuple(entries), mapping, flow, start.anchor or "", tail), trailing
 
     def _attach_trailing(self, entries: list[Entry], upto: int) -> Comment | None:
-        """Give a comment at the end of a line to the entry that ends there, or to whoever opens it."""
+        """Attach a trailing comment to the entry that ends there; return it if there is no entry yet."""
         comment = self.comments.take_trailing(upto)
         if comment is None or not entries:
             return comment
@@ -157,7 +157,7 @@ class _SyntaxReader:
             key, end = self._key(event), event.end_mark.index + 1
             event = next(self.events)
         start = event.start_mark
-        beside = self.comments.take_trailing(start.index)
+        trailing = self.comments.take_trailing(start.index)
         if _is_scalar(event) or event.flow_style:
             lead += self.comments.take_until(start.index)
         value, inside = self._node(event, column)
@@ -168,7 +168,7 @@ class _SyntaxReader:
             value_column=start.column,
             padded=mapping and start.line == first.line and start.index > end + 1,
         )
-        for comment in (inside, beside):
+        for comment in (inside, trailing):
             entry = _with_trailing_comment(entry, comment) if comment else entry
         return entry
 
@@ -185,6 +185,6 @@ def _is_scalar(event: Any) -> bool:
 
 
 def _with_trailing_comment(entry: Entry, comment: Comment) -> Entry:
-    """An entry has one comment at the end of its line; another goes above it."""
+    """The entry with a trailing comment. An existing trailing comment moves above the entry."""
     lead = (*entry.lead, entry.trail) if entry.trail else entry.lead
     return replace(entry, lead=lead, trail=comment.text, trail_column=comment.column)

@@ -1,1 +1,1 @@
-"""`recipe.lock` in the compiler: revisions are taken from it, and a recipe is held to it."""
+"""`recipe.lock` in the compiler: pins revisions, and checks that the lockfile is up to date."""

@@ -1,4 +1,4 @@
-"""Holds a compilation to its lock: with --locked, nothing is planned that the lock does not speak of."""
+"""Enforces the lockfile: with --locked, a plan may contain only what the lockfile has."""
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.lockfile.lock_entries import (
@@ -16,26 +16,26 @@ from posttrain.spec.plan import Plan, Step
 
 
 def load_pins(source: SourceFile, diagnostics: Diagnostics) -> Pins:
-    """The pins of a lock; none when it cannot be read, which is reported."""
+    """The pins of a lockfile; empty after a reported error."""
     try:
         return Pins(lock=parse_lock(source.data.decode("utf-8")), file=source.name)
     except UnicodeDecodeError:
-        fault = LockfileError(1, "this is no text in UTF-8")
+        fault = LockfileError(1, "the file is not UTF-8 text")
     except LockfileError as error:
         fault = error
     span = Span(source.name, fault.line, 1, fault.line, 2)
     diagnostics.add_at_span(
-        STALE_LOCK, span, f"the lock cannot be read: {fault}", help="`recipe lock` writes it anew"
+        STALE_LOCK, span, f"invalid lockfile: {fault}", help="run `recipe lock` to generate it again"
     )
     return Pins(file=source.name)
 
 
 def enforce_lock(plan: Plan | None, pins: Pins, diagnostics: Diagnostics) -> None:
-    """Report what the recipe needs and the lock does not hold, or holds otherwise: each thing once."""
+    """Report entries that are missing from the lockfile or differ from it, each once."""
     for (kind, name), span in pins.missing.items():
         what = "digest" if kind == "image" else "revision"
-        message = f"{pins.file} holds no {what} of the {kind} `{name}`"
-        diagnostics.add_at_span(STALE_LOCK, span, message, help="`recipe lock` adds it")
+        message = f"{pins.file} has no {what} for the {kind} `{name}`"
+        diagnostics.add_at_span(STALE_LOCK, span, message, help="run `recipe lock` to add it")
     if pins.lock is None or plan is None:
         return
     reported: set[EntryId] = set(pins.missing)
@@ -49,7 +49,7 @@ def enforce_lock(plan: Plan | None, pins: Pins, diagnostics: Diagnostics) -> Non
 
 
 def _report(reason: LockDifference, step: Step, pins: Pins, diagnostics: Diagnostics) -> None:
-    assert pins.lock is not None, "only a lock is stale"
+    assert pins.lock is not None, "there is a lockfile"
     line = pins.lock.lines.get((reason.kind, reason.name))
     name = step.id.partition("@")[0].rpartition(".")[2]
     place = Span(
@@ -60,6 +60,6 @@ def _report(reason: LockDifference, step: Step, pins: Pins, diagnostics: Diagnos
         STALE_LOCK,
         place,
         describe_difference(reason),
-        help="`recipe lock` brings it up to date",
+        help="run `recipe lock` to update it",
         labels=labels,
     )

@@ -1,4 +1,4 @@
-"""What a plan needs to be locked, and in what a lock is not up to date with it."""
+"""The lockfile entries that a plan requires, and their differences from a lockfile."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal
@@ -8,13 +8,13 @@ from posttrain.spec.lockfile import EntryId, Lockfile
 from posttrain.spec.plan import Plan, Step
 from posttrain.spec.record import record
 
-# The value of each entry that must stand in the lock; None where only the world outside can tell it.
+# The required entries with their values; None if only an external service knows the value.
 RequiredEntries = Mapping[EntryId, str | None]
 
 
 @record(kw_only=True)
 class LockDifference:
-    """One way in which a lock is not up to date."""
+    """One difference between a lockfile and the required entries."""
 
     reason: Literal["missing", "changed", "extra"]
     kind: str
@@ -23,16 +23,16 @@ class LockDifference:
     new: str | None = None
 
 
-def required_entries(plan: Plan, asked: Iterable[EntryId]) -> dict[EntryId, str | None]:
-    """The entries of a plan, and of what its recipe names on the hub."""
-    found: dict[EntryId, str | None] = {(kind, name): commit_of(name) for kind, name in asked}
+def required_entries(plan: Plan, hub_references: Iterable[EntryId]) -> dict[EntryId, str | None]:
+    """The entries of a plan, and of the hub references of its recipe."""
+    found: dict[EntryId, str | None] = {(kind, name): commit_of(name) for kind, name in hub_references}
     for step in plan.steps:
         found |= step_entries(step)
     return found
 
 
 def step_entries(step: Step) -> dict[EntryId, str | None]:
-    """What one step reads beside the recipe, and what does its work."""
+    """The entries of one step: its user files, and its image or the versions of its libraries."""
     found: dict[EntryId, str | None] = {("file", file.path): file.sha256 for file in step.files.values()}
     if step.image is not None:
         found["image", step.image] = None
@@ -42,7 +42,7 @@ def step_entries(step: Step) -> dict[EntryId, str | None]:
 
 
 def lock_differences(needed: RequiredEntries, lock: Lockfile) -> list[LockDifference]:
-    """Every way in which a lock is not what it must be; empty when it is up to date."""
+    """The differences between a lockfile and the required entries; empty if it is up to date."""
     found = [reason for id, value in sorted(needed.items()) if (reason := entry_difference(id, value, lock))]
     extra = [
         LockDifference(reason="extra", kind=kind, name=name, old=lock.values[kind, name])
@@ -53,7 +53,7 @@ def lock_differences(needed: RequiredEntries, lock: Lockfile) -> list[LockDiffer
 
 
 def entry_difference(id: EntryId, value: str | None, lock: Lockfile) -> LockDifference | None:
-    """What is wrong with one entry."""
+    """The difference of one entry; None if it is up to date."""
     kind, name = id
     locked = lock.values.get(id)
     if locked is None:
@@ -64,15 +64,15 @@ def entry_difference(id: EntryId, value: str | None, lock: Lockfile) -> LockDiff
 
 
 def describe_difference(found: LockDifference) -> str:
-    """A reason as a sentence."""
+    """A difference as a sentence."""
     thing = f"the {found.kind} `{found.name}`" if found.kind != "stack" else f"`{found.name}`"
     match found.reason:
         case "missing":
             return f"{thing} is not locked"
         case "extra":
-            return f"{thing} is locked, and nothing needs it"
+            return f"{thing} is locked, but nothing uses it"
         case "changed":
-            return f"{thing} is locked at {_shorten(found.old)}, and is {_shorten(found.new)} now"
+            return f"{thing} is locked at {_shorten(found.old)}, but is now {_shorten(found.new)}"
 
 
 def _shorten(value: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Fills the revisions of a lock in, wherever a recipe names something on the hub."""
+"""Replaces revisions and image tags in a recipe with the commits and digests of the lockfile."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from posttrain.spec.lockfile import EntryId, Lockfile
 from posttrain.spec.record import record
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?\Z")
-# An image by its name and a tag, or by its name alone, which means the tag `latest`.
+# An image with a tag, or without one, which means the tag `latest`.
 _NAME_COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 IMAGE_TAG_PATTERN = re.compile(
     rf"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?{_NAME_COMPONENT}(?:/{_NAME_COMPONENT})*(?::[A-Za-z0-9_][\w.-]{{0,127}})?"
@@ -21,26 +21,26 @@ _DEFAULT_BRANCH = "main"
 
 @record
 class Pins:
-    """The lock that a compilation goes by, if any; and what on the hub the recipe names."""
+    """The lockfile of a compilation, if any, and the hub references of the recipe."""
 
     lock: Lockfile | None = None
-    # The lock's file, for diagnostics.
+    # The name of the lockfile, for diagnostics.
     file: str = ""
     hub_references: set[EntryId] = field(default_factory=set[EntryId])
-    # What is not in the lock, and where the recipe names it.
+    # Entries that the lockfile lacks, and where the recipe names them.
     missing: dict[EntryId, Span] = field(default_factory=dict[EntryId, Span])
-    # Images that were written by a tag, by the digest that the lock has for them.
+    # Images that the recipe names by tag, by their locked digest.
     images: dict[str, EntryId] = field(default_factory=dict[str, EntryId])
 
 
 def commit_of(name: str) -> str | None:
-    """The commit, when the name of an entry asks for one and not for a branch or a tag."""
+    """The commit in the name of an entry; None if the name has a branch or a tag."""
     revision = name.rpartition("@")[2]
     return revision if _COMMIT.match(revision) else None
 
 
 def apply_pins(root: MappingNode, pins: Pins) -> MappingNode:
-    """The tree with locked revisions. What the lock does not hold is noted."""
+    """The tree with locked revisions. Missing entries are recorded in `pins.missing`."""
     for path, key, kind in _hub_locations(root):
         holder, taken = node_at(root, path)
         if taken < len(path) or not isinstance(holder, MappingNode):
@@ -62,7 +62,7 @@ def apply_pins(root: MappingNode, pins: Pins) -> MappingNode:
 
 
 def _revisions(root: MappingNode) -> Iterator[KeyPath]:
-    """The revisions of data sets that benchmarks name, each under its data set's name."""
+    """The paths of the dataset revisions in benchmarks."""
     for stage in _mapping_keys(root, ("stages",)):
         if "benchmark" in _mapping_keys(root, ("stages", stage)):
             for name in _mapping_keys(root, ("stages", stage, "revisions")):
@@ -70,7 +70,7 @@ def _revisions(root: MappingNode) -> Iterator[KeyPath]:
 
 
 def _pin_benchmark_revision(root: MappingNode, path: KeyPath, pins: Pins) -> MappingNode:
-    """The tree with the revision of a benchmark's data set as the lock has it."""
+    """The tree with the locked revision of a benchmark's dataset."""
     name = str(path[-1])
     holder = node_at(root, path[:-1])[0]
     revision = _text(holder, name) if isinstance(holder, MappingNode) else None
@@ -91,7 +91,7 @@ def _containers(root: MappingNode) -> Iterator[KeyPath]:
 
 
 def _pin_image(root: MappingNode, path: KeyPath, pins: Pins) -> MappingNode:
-    """The tree with an image that is written by its tag under the digest that the lock has for it."""
+    """The tree with the locked digest of an image that is named by tag."""
     holder, taken = node_at(root, path)
     image = _text(holder, "image") if taken == len(path) and isinstance(holder, MappingNode) else None
     if (
@@ -115,13 +115,13 @@ def _pin_image(root: MappingNode, path: KeyPath, pins: Pins) -> MappingNode:
 
 
 def strip_image_tag(image: str) -> str:
-    """The name of an image without its tag; a colon before the last slash is a registry's port."""
+    """The name of an image without its tag. A colon before the last slash separates a registry's port."""
     start, slash, last = image.rpartition("/")
     return f"{start}{slash}{last.partition(':')[0]}"
 
 
 def _hub_locations(root: MappingNode) -> Iterator[tuple[KeyPath, str, str]]:
-    """Where something on the hub may be named: the mapping, the key of the name, and its kind."""
+    """The places of hub names: the path of the mapping, the key of the name, and its kind."""
     for name in _mapping_keys(root, ("models",)):
         yield ("models", name), "from", "model"
         yield ("models", name, "tokenizer"), "from", "model"
@@ -135,7 +135,7 @@ def _mapping_keys(root: MappingNode, path: KeyPath) -> list[str]:
 
 
 def _hub_id(holder: MappingNode, key: str) -> str | None:
-    """The name with the revision that it is wanted in; None when nothing of the hub is named."""
+    """The hub name with its revision; None if the mapping has no hub name."""
     name, revision = _text(holder, key), _text(holder, "revision")
     if name is None or not _HUB_NAME.match(name):
         return None
@@ -151,8 +151,8 @@ def _text(holder: MappingNode, key: str) -> str | None:
 def _pin_revision(
     root: MappingNode, path: KeyPath, key: Span, place: Span, id: EntryId, pins: Pins
 ) -> MappingNode:
-    """The tree with the locked commit at `path`; the recipe names at `place` what it is of."""
-    assert pins.lock is not None, "only a lock pins"
+    """The tree with the locked commit at `path`; `place` is the span of the hub name."""
+    assert pins.lock is not None, "there is a lockfile"
     commit = pins.lock.values.get(id)
     if commit is None:
         pins.missing.setdefault(id, place)

@@ -1,1 +1,1 @@
-"""From what was checked and placed to the steps of a plan."""
+"""Lowers a checked and placed recipe to the steps of a plan."""

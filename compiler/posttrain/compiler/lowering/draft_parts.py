@@ -1,4 +1,4 @@
-"""A draft is a step before it has a key; and the pieces that drafts of all kinds are made of."""
+"""Drafts, which are steps without a key, and helpers to build them."""
 
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -20,20 +20,20 @@ Json = Any
 
 @record(kw_only=True)
 class Draft:
-    """A step before it has a key."""
+    """A step without a key."""
 
     kind: str
     entry: tuple[ExtensionKind, str]
     params: Mapping[str, Json]
-    # Parameters that change speed, memory or reports, but not the result.
+    # Parameters that change speed, memory or reports but not the result.
     neutral: frozenset[str] = frozenset()
     used: tuple[Extension, ...] = ()
     inputs: Mapping[str, StepInput] = field(default_factory=dict[str, StepInput])
     files: Mapping[str, UserFile] = field(default_factory=dict[str, UserFile])
     expect: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    # Environment variables whose values the step may see.
+    # Environment variables with secrets that the step may read.
     secrets: tuple[str, ...] = ()
-    # False when what goes in is not pinned: the step's product is then never taken from the store.
+    # False if an input is not pinned: then the step never uses a cached product.
     pinned: bool = True
     resources: Resources = field(default_factory=Resources)
     launch: Launch = field(default_factory=Launch)
@@ -60,7 +60,7 @@ def step_inputs(name: str, checked: CheckedRecipe, *roles: str) -> dict[str, Ste
 
 
 def reward_model_roles(name: str, checked: CheckedRecipe) -> list[str]:
-    """The roles of the models that the stage's reward scores with."""
+    """The roles of the models in the stage's reward graph."""
     roles = checked.resolved.by_owner.get(f"stage:{name}", ())
     return [role for role in roles if role.startswith("reward:")]
 
@@ -70,13 +70,13 @@ def stage_seed(name: str, checked: CheckedRecipe) -> int:
 
 
 def compute_resources(checked: CheckedRecipe) -> Resources:
-    """What a step that computes takes. One core unless the recipe says more: the order of sums, and
-    so the last bits of a result, depend on the number of threads."""
+    """The resources of a computing step. The default is one core, because the number of threads changes the
+    order of floating-point sums and so the last bits of a result."""
     return Resources(cpus=checked.resolved.recipe.hardware.cpus or 1)
 
 
 def with_reward(draft: Draft, graph: RewardGraph | None) -> Draft:
-    """The draft of a step that scores by this graph: with its files and the endpoints that it asks."""
+    """The draft with a reward graph, its files and its endpoints."""
     if graph is None:
         return draft
     network = draft.resources.network or bool(graph.endpoints)
@@ -92,7 +92,7 @@ def with_reward(draft: Draft, graph: RewardGraph | None) -> Draft:
 
 
 def with_environment(draft: Draft, environment: CheckedEnvironment | None) -> Draft:
-    """The draft of a step whose model acts in an environment."""
+    """The draft with an environment."""
     if environment is None:
         return draft
     return replace(
@@ -108,18 +108,18 @@ def with_environment(draft: Draft, environment: CheckedEnvironment | None) -> Dr
     )
 
 
-def with_inference(name: str, draft: Draft, asking: InferenceConfig, checked: CheckedRecipe) -> Draft:
-    """The draft of a step that asks models: with their products, or with the way to their endpoints."""
-    shots = ("few_shot",) if asking.prompt_config.shots else ()
-    access = {**draft.params.get("access", {}), **asking.endpoint_access()}
-    models = [target.step_params() for target in asking.targets]
+def with_inference(name: str, draft: Draft, config: InferenceConfig, checked: CheckedRecipe) -> Draft:
+    """The draft of a step that generates: with the products of its models, or access to their endpoints."""
+    shots = ("few_shot",) if config.prompt_config.shots else ()
+    access = {**draft.params.get("access", {}), **config.endpoint_access()}
+    models = [target.step_params() for target in config.targets]
     return replace(
         draft,
-        params={**draft.params, **asking.prompt_config.step_params(), "models": models, "access": access},
+        params={**draft.params, **config.prompt_config.step_params(), "models": models, "access": access},
         neutral=draft.neutral | {"access"},
-        used=(*draft.used, *asking.engines),
-        inputs={**step_inputs(name, checked, *asking.model_roles, *shots), **draft.inputs},
-        files={**draft.files, **asking.prompt_config.files},
-        secrets=tuple(sorted({*draft.secrets, *asking.secrets})),
-        resources=replace(draft.resources, network=draft.resources.network or bool(asking.endpoints)),
+        used=(*draft.used, *config.engines),
+        inputs={**step_inputs(name, checked, *config.model_roles, *shots), **draft.inputs},
+        files={**draft.files, **config.prompt_config.files},
+        secrets=tuple(sorted({*draft.secrets, *config.secrets})),
+        resources=replace(draft.resources, network=draft.resources.network or bool(config.endpoints)),
     )

@@ -1,4 +1,4 @@
-"""Puts the plans of a matrix's legs together: what several legs have in common is done once."""
+"""Merges the plans of a matrix's legs: steps that several legs share run once."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -14,15 +14,15 @@ class _LegStep:
 
     leg: int
     step: Step
-    # What tells it from the same step of other legs.
+    # Distinguishes it from the same step of other legs.
     identity: Hashable
 
 
 def merge_legs(legs: Sequence[Leg], plans: Sequence[Plan]) -> Plan:
-    """One plan of all legs. A step that differs between legs bears the values that it depends on."""
+    """Merge the plans of all legs. The id of a step that differs between legs contains its matrix values."""
     if len(plans) == 1:
         return plans[0]
-    # Final ids, by leg and id within the leg.
+    # Merged ids, by leg and id within the leg.
     ids: list[dict[str, str]] = [{} for _ in plans]
     merged: dict[str, Step] = {}
     steps = [{step.id: step for step in plan.steps} for plan in plans]
@@ -42,7 +42,7 @@ def merge_legs(legs: Sequence[Leg], plans: Sequence[Plan]) -> Plan:
 
 
 def _distinguishing_axes(legs: Sequence[Leg], places: Sequence[_LegStep]) -> list[str]:
-    """The fewest names of the matrix, first ones dropped last, whose values tell unequal steps apart."""
+    """The fewest names of the matrix that distinguish the steps; later names are dropped first."""
     names = list(legs[0].values)
     for name in reversed(list(names)):
         rest = [other for other in names if other != name]

@@ -1,4 +1,4 @@
-"""Last pass: a checked recipe to the steps of a plan, each with its key."""
+"""Last pass: lowers a checked recipe to the steps of a plan, and computes their keys."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +16,7 @@ from posttrain.spec.keys import key_from_parts, key_parts
 from posttrain.spec.plan import Plan, Resources, SourceLocation, Step
 from posttrain.spec.stage import Stage
 
-# A recipe that names no target is computed where it is run, in single precision.
+# A recipe without `hardware` runs on the machine itself, in single precision.
 _DEFAULT_PLACEMENT = StagePlacement()
 
 
@@ -44,7 +44,7 @@ def lower(checked: CheckedRecipe, placed: Mapping[str, StagePlacement], request:
 
 
 def _dependencies(checked: CheckedRecipe) -> dict[str, list[str]]:
-    """What each node reads."""
+    """The nodes that each node reads."""
     made_from: dict[str, list[str]] = {}
     for (owner, _), ref in checked.resolved.refs.items():
         made_from.setdefault(owner, []).append(ref.node)
@@ -52,8 +52,8 @@ def _dependencies(checked: CheckedRecipe) -> dict[str, list[str]]:
 
 
 def _nodes_stopping_on_failure(checked: CheckedRecipe) -> set[str]:
-    """The nodes whose failure stops independent ones: stages that do not say otherwise, and what a stage of
-    that kind is made from."""
+    """The nodes whose failure stops independent steps: stages with `on_failure: stop`, and the models and
+    datasets that they read."""
     made_from, stages = _dependencies(checked), checked.resolved.recipe.stages
     found: set[str] = set()
     for node in reversed(checked.resolved.order):
@@ -66,7 +66,7 @@ def _nodes_stopping_on_failure(checked: CheckedRecipe) -> set[str]:
 
 
 def _reachable_nodes(checked: CheckedRecipe) -> list[str]:
-    """The stages and what they are made from, in order: what nothing uses is not made."""
+    """The stages and their dependencies, in order. Unused declarations are omitted."""
     made_from = _dependencies(checked)
     needed: set[str] = set()
     for node in reversed(checked.resolved.order):
@@ -117,7 +117,7 @@ def _build_step(
 
 
 def _resources(drafted: Draft, stage: Stage | None) -> Resources:
-    """What the step takes; of the memory it is for the recipe to say."""
+    """The resources of the step, with the stage's `memory_gb` if set."""
     if stage is None or stage.memory_gb is None:
         return drafted.resources
     return replace(drafted.resources, memory_gb=stage.memory_gb)
@@ -126,9 +126,9 @@ def _resources(drafted: Draft, stage: Stage | None) -> Resources:
 def _key_values(
     drafted: Draft, image: str | None, before: Mapping[str, Step], request: CompileRequest
 ) -> dict[str, Any]:
-    """Everything that the result depends on, by name: a miss is explained with these."""
+    """Everything that the result depends on, by name. Cache misses are explained with these values."""
     extension = request.catalog.find(*drafted.entry)
-    assert extension is not None, f"the catalog lost {drafted.entry}"
+    assert extension is not None, f"the catalog has {drafted.entry}"
     used = {f"{type(e).__name__.lower()}:{e.name}": e for e in (extension, *drafted.used)}
     stack = sorted({name for e in used.values() for name in e.stack})
     environment = {"image": image} if image else {name: request.stack.get(name) for name in stack}
@@ -147,7 +147,7 @@ def _key_values(
 
 
 def _flatten_params(params: Mapping[str, Any], neutral: frozenset[str]) -> list[tuple[str, Any]]:
-    """Parameters by dotted name, so that a changed one can be told from its neighbours."""
+    """Parameters by dotted name, so that changes can be reported per parameter."""
     found: list[tuple[str, Any]] = []
     for name, value in params.items():
         if name in neutral:

@@ -1,4 +1,4 @@
-"""What each stage becomes in the plan, by its verb."""
+"""Builds the drafts of stages, by verb."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -60,13 +60,13 @@ def _train(name: str, stage: Train, checked: CheckedRecipe) -> Draft:
 
 
 def _adapter_params(adapter: Adapter | None) -> Json:
-    """An adapter without what it does not ask for: the keys of those that are there stay as they were."""
+    """The parameters of an adapter. `use_rslora: false` is omitted, so that existing keys do not change."""
     params = dump_optional(adapter)
     return {key: value for key, value in params.items() if key != "use_rslora" or value} if params else params
 
 
 def _weights_dtype(name: str, checked: CheckedRecipe) -> dict[str, Any]:
-    """What whole weights are trained in, where that may not be what they are stored in."""
+    """The data type for the training of all weights, if it can differ from the stored type."""
     line, models = checked.lineages[f"stage:{name}"], checked.resolved.recipe.models
     whole = line.adapter is None or line.adapter.type == "full"
     wide = whole and trains_in_float32(models[line.origin] if line.origin else None)
@@ -74,7 +74,7 @@ def _weights_dtype(name: str, checked: CheckedRecipe) -> dict[str, Any]:
 
 
 def _with_inloop_evals(drafted: Draft, name: str, stage: Train, checked: CheckedRecipe) -> Draft:
-    """The draft of a training stage with the evals that it makes on the way, each under its name."""
+    """The draft of a training stage with its in-loop evals, by name."""
     during, boundary = stage.evaluate, checked.trainings[name].boundary
     if during is None:
         return drafted
@@ -112,7 +112,7 @@ def _evaluate(name: str, stage: Evaluate, checked: CheckedRecipe) -> Draft:
             "multiple_models": not isinstance(stage.eval, str),
             "group_by": stage.group_by,
             "sampling": _sampling(stage.sampling),
-            # Evals of the same rows draw alike, so that they can be compared item by item.
+            # Evals of the same rows share a seed, so that they can be compared item by item.
             "seed": _sampling_seed(
                 stage.sampling, seed_for(checked.resolved.recipe.seed, f"eval:{stage.data}")
             ),
@@ -153,17 +153,17 @@ def _benchmark(name: str, stage: Benchmark, checked: CheckedRecipe) -> Draft:
             "batch_size": stage.batch_size,
             "revisions": stage.revisions,
             "confirm_run_unsafe_code": stage.confirm_run_unsafe_code,
-            # What lm-eval draws it draws by seeds of its own: this one is for intervals.
+            # For confidence intervals only: lm-eval samples with its own seeds.
             "seed": seed_for(checked.resolved.recipe.seed, "benchmark"),
         },
     )
 
 
 def _sampling(sampling: Sampling) -> Json:
-    """`sampling` without its seed, which is the step's."""
-    given = dump_optional(sampling)
-    assert given is not None, "a stage that generates has a sampling"
-    return {key: value for key, value in given.items() if key != "seed"}
+    """`sampling` without its seed, which is a parameter of the step."""
+    params = dump_optional(sampling)
+    assert params is not None, "a stage that generates has a sampling"
+    return {key: value for key, value in params.items() if key != "seed"}
 
 
 def _sampling_seed(sampling: Sampling, derived: int) -> int:

@@ -1,4 +1,4 @@
-"""What each thing of a recipe becomes in the plan: entry, parameters, inputs and meaning."""
+"""Builds the drafts of models, datasets and stages."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -34,7 +34,7 @@ def draft_step(node: str, checked: CheckedRecipe, request: CompileRequest) -> Dr
 def _draft_model(name: str, checked: CheckedRecipe) -> Draft:
     model = checked.resolved.recipe.models[name]
     params = dump_optional(model)
-    adapter = params.pop("adapter")  # belongs to the stages that train the model
+    adapter = params.pop("adapter")  # a parameter of the stages that train the model
     assert adapter is None or isinstance(adapter, dict)
     tokenizer = model.tokenizer
     hub = [(model.from_, model.revision)] if model.from_ and not is_folder(model.from_) else []
@@ -85,12 +85,12 @@ def _reference_text(ref: Ref) -> str:
 
 
 def apply_placement(draft: Draft, placed: StagePlacement) -> Draft:
-    """The draft of a stage as it lies on the target."""
+    """The draft of a stage with its placement on the target."""
     params = dict(draft.params)
     if draft.kind == "train":
         params["params"] = _placement_params(params["params"], placed)
         if placed.launch.engine == "vllm":
-            params["engine"] = "vllm"  # another engine writes other completions
+            params["engine"] = "vllm"  # part of the key: another engine generates other completions
     return replace(
         draft,
         params=params,
@@ -101,6 +101,6 @@ def apply_placement(draft: Draft, placed: StagePlacement) -> Draft:
 
 
 def _placement_params(params: Mapping[str, Json], placed: StagePlacement) -> dict[str, Json]:
-    """The method's parameters, with those that the placement decides."""
+    """The method's parameters, with the values that the placement determines."""
     precision = "float32" if params.get("precision") == "auto" else params.get("precision")
     return {**params, "precision": precision, **placed.params}

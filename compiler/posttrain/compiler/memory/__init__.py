@@ -1,1 +1,1 @@
-"""Memory and time of a stage before it runs, in closed form: what one device holds, and for how long."""
+"""Estimates of the memory and the time of a stage before it runs, in closed form."""

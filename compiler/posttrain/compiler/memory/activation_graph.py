@@ -1,5 +1,5 @@
-"""How a forward runs, as far as it decides what autograd keeps: number formats, what learns,
-which attention. One stage's workload makes one graph; every term of the activations reads it."""
+"""The properties of a forward pass that decide what autograd saves: number formats, trained weights and
+attention. All activation terms of a stage read one such graph."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -11,12 +11,12 @@ from posttrain.compiler.memory.workload import LoraAdapter, Workload
 
 class ActivationGraph(NamedTuple):
     shape: Shape
-    length: int  # over which a token can attend
-    weight_element_size: int  # bytes of an element of the base weights in the forward
-    residual_element_size: int  # bytes of an element of the residual stream: the embeddings' format
-    compute_element_size: int  # bytes of an element that a matrix product gives
+    length: int  # tokens that a token can attend to
+    weight_element_size: int  # bytes per element of the base weights in the forward pass
+    residual_element_size: int  # bytes per element of the residual stream, in the format of the embeddings
+    compute_element_size: int  # bytes per element of the result of a matrix product
     autocast: bool
-    trains_base: bool  # the base weights learn; else only the adapter does
+    trains_base: bool  # whether the base weights are trained; otherwise only the adapter is
     adapter: LoraAdapter | None
     targets: frozenset[str]
     attention: str
@@ -25,11 +25,11 @@ class ActivationGraph(NamedTuple):
 
 def build_activation_graph(workload: Workload, shape: Shape | None = None) -> ActivationGraph:
     shape = shape or workload.model
-    # DeepSpeed and FSDP hold weights in bf16 for computing: nothing is cast on the way
+    # DeepSpeed and FSDP compute with bf16 weights, so autocast casts nothing
     sharding = workload.strategy not in ("single", "ddp")
     weight = 2 if sharding else workload.element
     autocast = workload.autocast and not sharding
-    # BLOOM normalises its embeddings, and autocast runs LayerNorm in fp32
+    # BLOOM normalizes its embeddings, and autocast runs LayerNorm in fp32
     widened = autocast and shape.architecture.names == "bloom"
     adapter = workload.adapter
     if adapter and workload.strategy.startswith("zero"):
@@ -51,11 +51,11 @@ def build_activation_graph(workload: Workload, shape: Shape | None = None) -> Ac
 
 
 def _attention_kernel(workload: Workload, shape: Shape) -> str:
-    """Some architectures have an attention of their own, whatever is asked for."""
+    """Return the attention implementation. Some architectures ignore the requested one."""
     own = shape.architecture.attention
     narrow = workload.autocast or workload.element == 2
     if own == "fused" and not narrow and shape.kv_heads < shape.heads and not workload.padded:
-        # no fused kernel takes fp32 with shared key/value heads: torch writes the product out
+        # no fused kernel supports fp32 with grouped key/value heads: torch materializes the scores
         return "eager" if workload.attention == "eager" else "plain"
     if own == "fused" or workload.attention == "eager":
         return workload.attention
@@ -63,23 +63,23 @@ def _attention_kernel(workload: Workload, shape: Shape) -> str:
 
 
 def saved_input_bytes(
-    graph: ActivationGraph, matrices: tuple[Matrix, ...], element: int, kept: bool
+    graph: ActivationGraph, matrices: tuple[Matrix, ...], element: int, already_saved: bool
 ) -> float:
-    """Bytes a token of what these matrices keep of their common input, whose elements have
-    `element` bytes. `kept`: something else keeps that tensor anyway."""
+    """Return the bytes per token that these matrices save of their common input, with `element` bytes per
+    element. `already_saved`: another operation saves the same tensor."""
     width = matrices[0].inputs
     if graph.trains_base:
         if graph.autocast and element == 4:
-            return len(matrices) * 2 * width  # each casts for itself, and keeps its copy
-        return 0 if kept else element * width
+            return len(matrices) * 2 * width  # each product casts its input and saves the copy
+        return 0 if already_saved else element * width
     touched = [m for m in matrices if m.name in graph.targets]
-    return _saved_adapter_input_bytes(graph, len(touched), width, element, kept)
+    return _saved_adapter_input_bytes(graph, len(touched), width, element, already_saved)
 
 
 def _saved_adapter_input_bytes(
-    graph: ActivationGraph, count: int, width: int, element: int, kept: bool
+    graph: ActivationGraph, count: int, width: int, element: int, already_saved: bool
 ) -> float:
-    """LoRA keeps the input of its A, in the adapter's format, and the input of its B."""
+    """Return the saved inputs of LoRA: the input of A in the format of the adapter, and the input of B."""
     adapter = graph.adapter
     if adapter is None or not count:
         return 0
@@ -89,12 +89,12 @@ def _saved_adapter_input_bytes(
     mask = count * width if dropped else 0
     shared = element == adapter.element == computed and not dropped
     if shared:
-        return inner + (0 if kept else element * width)
+        return inner + (0 if already_saved else element * width)
     return inner + mask + count * computed * width
 
 
 def autocast_copy_bytes(graph: ActivationGraph, matrices: tuple[Matrix, ...]) -> int:
-    """Under autocast fp32 weights are cast for each product, and the copies kept for its backward."""
+    """Return the bytes of the bf16 copies of fp32 weights, which autocast keeps for the backward pass."""
     if not graph.autocast:
         return 0
     base = sum(2 * m.elements for m in matrices) if graph.weight_element_size == 4 else 0

@@ -1,5 +1,5 @@
-"""One trained model's share of a training step, as bare numbers of bytes: what its layers keep
-from forward to backward, what the layer under way adds, and its gradients part by part."""
+"""The memory of one trained model in a training step, in bytes: saved activations, the current layer, and
+gradients."""
 
 from typing import NamedTuple
 
@@ -21,34 +21,34 @@ from posttrain.compiler.memory.workload import Workload
 
 
 class MicroBatchMemory(NamedTuple):
-    """Forward and backward of one micro-batch through one model."""
+    """The forward and backward pass of one micro-batch through one model."""
 
-    saved_activations: float  # by all layers, from their forward to their backward
+    saved_activations: float  # of all layers, from their forward to their backward pass
     saved_per_layer: float
-    layer_backward_peak: float  # by the layer that runs backward, beyond what it kept
-    head_activations: float  # by the final norm and the loss
+    layer_backward_peak: float  # of the current layer, in addition to its saved activations
+    head_activations: float  # of the final norm and the loss
     batch_tensors: float  # token ids, positions, the attention mask
-    autocast_copies: float  # bf16 copies of fp32 weights that autocast remembers until the forward ends
+    autocast_copies: float  # bf16 copies of fp32 weights, which autocast caches during the forward pass
     loss_forward: float
     loss_backward: float
     gradients: float
-    layer_gradient: float  # of one layer, the largest
-    early_gradient: float  # of those matrices of a layer that have one at its peak
+    layer_gradient: float  # of the largest layer
+    early_gradient: float  # of the matrices of a layer that have a gradient at its peak
     embedding_gradient: float
-    head_gradient: float  # as large; none where the model scores
+    head_gradient: float  # the same size; 0 if the model scores
 
 
 def micro_batch_memory(workload: Workload, shape: Shape) -> MicroBatchMemory:
     g = build_activation_graph(workload, shape)
     blocks = parameter_counts.layer_blocks(shape)
     tokens = workload.tokens
-    kept, under_way = _layer_memory(workload, g, blocks)
+    saved, backward_peak = _layer_memory(workload, g, blocks)
     element = model_states.trained_element_size(workload) if g.trains_base else 0
     scores = workload.loss == "scores"
     return MicroBatchMemory(
-        saved_activations=kept,
-        saved_per_layer=kept / shape.layers,
-        layer_backward_peak=under_way,
+        saved_activations=saved,
+        saved_per_layer=saved / shape.layers,
+        layer_backward_peak=backward_peak,
         head_activations=tokens * norm_bytes(g, shape.hidden, g.residual_element_size)
         + loss_memory.saved_loss_bytes(workload, g),
         batch_tensors=tokens * (40 + dropout_bytes(g) + _mask_bytes(g))
@@ -65,8 +65,8 @@ def micro_batch_memory(workload: Workload, shape: Shape) -> MicroBatchMemory:
 
 
 def _layer_memory(workload: Workload, g: ActivationGraph, blocks: tuple[Block, ...]) -> tuple[float, float]:
-    """What all layers keep, and what the one under way adds. With checkpointing a layer keeps its
-    input alone, and makes the rest again when its backward comes."""
+    """Return the bytes that all layers save, and the peak of the current layer. With checkpointing a layer
+    saves only its input, and recomputes the rest in the backward pass."""
     tokens, shape = workload.tokens, g.shape
     parts = {b: saved_tensors(g, b) for b in blocks}
     whole = {b: tokens * sum_per_token(kept) + sum_fixed(kept) for b, kept in parts.items()}
@@ -81,7 +81,8 @@ def _layer_memory(workload: Workload, g: ActivationGraph, blocks: tuple[Block, .
 
 
 def _early_gradient_elements(g: ActivationGraph, blocks: tuple[Block, ...]) -> int:
-    """A layer's backward is largest in its MLP, or in attention where that is written out."""
+    """Return the elements of the gradients at the peak of a layer: in its MLP, or in materialized
+    attention."""
     parts = ("down",)
     if g.attention in ("eager", "plain"):
         parts = ("down", "gate_up", "attention_out")
@@ -89,7 +90,7 @@ def _early_gradient_elements(g: ActivationGraph, blocks: tuple[Block, ...]) -> i
 
 
 def _first_norm_bytes(g: ActivationGraph) -> float:
-    """The first norm of a model keeps nothing if only adapters behind it learn."""
+    """Return the bytes of the first norm, which saves nothing if only adapters behind it are trained."""
     if g.trains_base or g.shape.architecture.norms == "after":
         return 0
     one = norm_bytes(g, g.shape.hidden, g.residual_element_size)
@@ -97,7 +98,7 @@ def _first_norm_bytes(g: ActivationGraph) -> float:
 
 
 def _mask_bytes(g: ActivationGraph) -> float:
-    """The attention mask of a batch, made once for all layers. Bytes per token."""
+    """Return the bytes per token of the attention mask of a batch, which all layers share."""
     if g.attention == "masked_once":
         return g.residual_element_size * g.shape.heads * g.length
     if g.attention == "eager":
@@ -107,7 +108,7 @@ def _mask_bytes(g: ActivationGraph) -> float:
 
 
 def _autocast_weight_copies(workload: Workload, g: ActivationGraph, blocks: tuple[Block, ...]) -> float:
-    """Without checkpointing the same copies are among what the layers keep."""
+    """Return the bf16 copies of autocast with checkpointing. Otherwise the saved tensors include them."""
     if not (g.autocast and g.weight_element_size == 4 and workload.checkpointing and g.trains_base):
         return 0
     return 2 * sum(b.layers * sum(m.elements for m in b.matrices) for b in blocks)

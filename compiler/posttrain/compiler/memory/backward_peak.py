@@ -1,4 +1,4 @@
-"""What exists only for a moment while one layer runs backward, beside what its forward kept."""
+"""The temporary memory of the backward pass of one layer, in addition to its saved tensors."""
 
 from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.facts.parameter_counts import Block
@@ -7,10 +7,10 @@ from posttrain.compiler.memory.saved_tensors import SavedTensor, sum_per_token
 
 
 def layer_backward_bytes(graph: ActivationGraph, block: Block, saved: tuple[SavedTensor, ...]) -> float:
-    """Bytes per token by which a layer's backward exceeds what the layer kept.
+    """Return the bytes per token by which the backward pass of a layer exceeds its saved tensors.
 
-    Backward frees what it has used: it is the MLP, which comes first and is widest, that decides,
-    or attention where it is written out, or a norm that stands behind the MLP.
+    The backward pass frees tensors after their use. The peak is in the MLP, which runs first and is widest,
+    in materialized attention, or in a norm after the MLP.
     """
     return max(
         _mlp_backward(graph, block, saved),
@@ -22,7 +22,7 @@ def layer_backward_bytes(graph: ActivationGraph, block: Block, saved: tuple[Save
 
 
 def _mlp_backward(graph: ActivationGraph, block: Block, saved: tuple[SavedTensor, ...]) -> float:
-    """The gradients of the product and of its two factors, when the product is gone."""
+    """Return the gradients of the product and of its two factors, after the product is freed."""
     shape, e = graph.shape, graph.compute_element_size
     width = shape.intermediate
     if block.mlp == "experts":
@@ -35,11 +35,11 @@ def _mlp_backward(graph: ActivationGraph, block: Block, saved: tuple[SavedTensor
 
 
 def _expert_routing(graph: ActivationGraph, block: Block) -> float:
-    """Tokens on their way from the experts back into their order: gathered, weighed, summed."""
+    """Return the bytes of the tokens that the experts return: gathered, weighted and summed."""
     shape = graph.shape
     if block.mlp != "experts" or shape.architecture.every_expert:
         return 0
-    # what entered the experts is kept if they learn, and still there if they do not
+    # the inputs of the experts are saved if they are trained, and still allocated otherwise
     copies = 2 if graph.trains_base else 3
     return (
         graph.residual_element_size * shape.hidden
@@ -48,20 +48,20 @@ def _expert_routing(graph: ActivationGraph, block: Block) -> float:
 
 
 def _adapter_cast(graph: ActivationGraph, block: Block) -> float:
-    """An adapter in fp32 behind a bf16 product: both formats stand side by side, twice in a row,
-    as the last thing of the recomputed forward and the first of the backward."""
+    """Return the bytes of an fp32 adapter after a bf16 product: both formats exist at the end of the
+    recomputed forward pass and at the start of the backward pass."""
     adapter, shape = graph.adapter, graph.shape
     down = next((m for m in block.matrices if m.part == "down" and m.name in graph.targets), None)
     if adapter is None or down is None or adapter.element == graph.compute_element_size:
         return 0
-    # beside them: residual, normed input, both outputs of the product and the gradient to come
+    # in addition: residual, normalized input, both outputs of the product and the next gradient
     around = (4 * graph.residual_element_size + graph.compute_element_size) * shape.hidden
     return around + (graph.compute_element_size + adapter.element) * down.inputs
 
 
 def _attention_backward(graph: ActivationGraph, saved: tuple[SavedTensor, ...]) -> float:
-    """Attention written out: the gradient of the scores, twice in fp32, when the MLP is gone
-    and so is the bf16 copy of the scores (BLOOM's forward holds as much as that)."""
+    """Return the bytes of materialized attention: the gradient of the scores, twice in fp32, after the MLP
+    and the bf16 copy of the scores are freed. The forward pass of BLOOM needs as much."""
     if graph.attention not in ("eager", "plain"):
         return 0
     shape = graph.shape
@@ -73,14 +73,15 @@ def _attention_backward(graph: ActivationGraph, saved: tuple[SavedTensor, ...]) 
 
 
 def _post_norm(graph: ActivationGraph) -> float:
-    """A norm after the MLP runs backward first, in fp32, while everything is still kept."""
+    """Return the bytes of a norm after the MLP, which runs backward first, in fp32, before anything is
+    freed."""
     if graph.shape.architecture.norms not in ("sandwich", "after"):
         return 0
     return (graph.residual_element_size + 12) * graph.shape.hidden
 
 
 def layer_forward_bytes(shape: Shape, element: int) -> int:
-    """Bytes per token of the widest moment of a layer that keeps nothing: generating, scoring."""
+    """Return the peak bytes per token of a layer in inference, where nothing is saved."""
     width, copies = shape.intermediate, 4
     if shape.experts:
         width = shape.computed_experts * shape.expert_width + shape.shared_width
@@ -89,7 +90,7 @@ def layer_forward_bytes(shape: Shape, element: int) -> int:
 
 
 def dequantized_bytes(graph: ActivationGraph, block: Block) -> int:
-    """A 4-bit matrix is written out in full for each product."""
+    """Return the bytes of the largest 4-bit matrix, which is dequantized for each product."""
     if graph.adapter is None or not graph.adapter.quantized:
         return 0
     return max(2 * m.inputs * m.outputs for m in block.matrices if m.copies == 1)

@@ -1,9 +1,9 @@
-"""How long a workload takes and what it costs: a range, since the card's speed is never reached.
+"""Estimates the time and the cost of a workload as a range, because a GPU never reaches its peak speed.
 
-Training: k operations per parameter and token (2 forward, 4 backward, 2 more where the forward
-is computed again, 2 fewer where the weights learn nothing) at a share of the card's speed.
-Generating: each token of a batch reads all weights and the whole cache once, so bandwidth decides.
-Either way a layer costs the time to launch its kernels, which is what small models wait for.
+Training: k operations per parameter and token (2 forward, 4 backward, 2 more with recomputation, 2 fewer for
+frozen weights) at a share of the peak speed. Generation: each decoded token of a batch reads all weights and
+the whole cache once, so the memory bandwidth decides. In both cases each layer adds the time to launch its
+kernels, which dominates for small models.
 """
 
 from typing import NamedTuple
@@ -15,30 +15,30 @@ from posttrain.compiler.memory.generation_memory import BF16_BYTES, kv_cache_byt
 from posttrain.compiler.memory.memory_terms import format_count
 from posttrain.compiler.memory.workload import RolloutWorkload, Workload
 
-# Shares of the dense bf16 speed that training reaches, worst and best: full, LoRA, QLoRA
+# Model FLOPs utilization (MFU) of training, worst and best: full, LoRA, QLoRA
 MFU_FULL = (0.35, 0.45)
 MFU_LORA = (0.20, 0.35)
 MFU_QLORA = (0.12, 0.25)
 MFU_CPU = (0.2, 0.6)
 MFU_FORWARD = (0.3, 0.5)  # prompts and frozen models
-BANDWIDTH_UTILIZATION = (0.45, 0.8)  # of the card's bandwidth while decoding
-# Seconds that one layer costs whatever its size, worst and best: a forward and a backward of a
-# micro-batch as transformers writes them, and a decoded token
+BANDWIDTH_UTILIZATION = (0.45, 0.8)  # of the memory bandwidth while decoding
+# Kernel launch seconds of one layer, worst and best: for the forward and backward pass of a micro-batch
+# in transformers, and for a decoded token
 LAYER_LAUNCH_SECONDS = (0.0035, 0.0015)
 LAYER_DECODE_SECONDS = {"transformers": (0.0015, 0.0007), "vllm": (0.00025, 0.0001)}
 
 
 class ExpectedWork(NamedTuple):
-    """How much there is to do. Means, where the workload has maxima."""
+    """The expected amount of work: mean values, where the workload has maximum values."""
 
     steps: int  # optimizer steps
-    tokens_per_row: float  # of a training row, on average
+    tokens_per_row: float  # of a training row, mean
     completions_per_step: int = 0  # completions per optimizer step, over all GPUs
-    tokens_per_completion: float = 0  # tokens of a completion, on average
+    tokens_per_completion: float = 0  # of a completion, mean
 
 
 class TimeShare(NamedTuple):
-    """One cause of time, in seconds: at best and at worst."""
+    """The time of one cause, in seconds, best and worst."""
 
     name: str
     min_seconds: float
@@ -47,10 +47,10 @@ class TimeShare(NamedTuple):
 
 
 class Duration(NamedTuple):
-    min_seconds: float  # seconds
+    min_seconds: float
     max_seconds: float
     shares: tuple[TimeShare, ...]
-    trained_tokens: float  # that pass through training
+    trained_tokens: float
     min_dollars: float
     max_dollars: float
 
@@ -87,13 +87,13 @@ def _training_share(workload: Workload, device: Device, schedule: ExpectedWork) 
 
 
 def active_trained_parameters(workload: Workload) -> int:
-    """Parameters that a trained token passes through."""
+    """Return the number of parameters that a trained token passes through."""
     value = parameter_counts.active_parameters(workload.value_model) if workload.value_model else 0
     return parameter_counts.active_parameters(workload.model) + value
 
 
 def _effective_parameters(shape: Shape, length: float) -> float:
-    """Parameters, and attention as if it were some: each token meets half of the row."""
+    """Return the parameters, with attention as extra parameters: each token attends to half of the row."""
     full = sum(b.layers for b in parameter_counts.layer_blocks(shape) if b.mixer == "full")
     seen = min(length, shape.window) if shape.window else 0
     windowed = sum(b.layers for b in parameter_counts.layer_blocks(shape) if b.mixer == "window")
@@ -114,7 +114,7 @@ def _launch_seconds(device: Device) -> tuple[float, float]:
 
 
 def _frozen_model_shares(workload: Workload, device: Device, schedule: ExpectedWork) -> tuple[TimeShare, ...]:
-    """Reference and reward models read every row once."""
+    """Return the time of reference and reward models, which read every row once."""
     speed = workload.gpus * device.tflops * 1e12
     worst, best = MFU_FORWARD
     tokens = schedule.steps * workload.global_rows * schedule.tokens_per_row
@@ -137,7 +137,7 @@ def _generation_share(workload: Workload, device: Device, schedule: ExpectedWork
     each = -(-schedule.completions_per_step // workload.gpus)
     at_once = min(rollout.sequences, each)
     rounds = schedule.steps * each / at_once
-    # transformers goes on until the longest completion ends; vLLM fills the gaps
+    # transformers runs until the longest completion ends; vLLM starts the next completion at once
     length = rollout.completion_tokens if rollout.engine == "transformers" else schedule.tokens_per_completion
     least, most = _decode_step_seconds(workload, rollout, device, at_once, length)
     prompt = (
@@ -145,8 +145,8 @@ def _generation_share(workload: Workload, device: Device, schedule: ExpectedWork
     )
     first = prompt / (device.tflops * 1e12)
     why = (
-        f"{format_count(schedule.steps * schedule.completions_per_step)} completions, {at_once} at once on"
-        " a GPU"
+        f"{format_count(schedule.steps * schedule.completions_per_step)} completions, {at_once} at a time"
+        " per GPU"
     )
     return (
         TimeShare(
@@ -161,7 +161,7 @@ def _generation_share(workload: Workload, device: Device, schedule: ExpectedWork
 def _decode_step_seconds(
     workload: Workload, rollout: RolloutWorkload, device: Device, at_once: int, length: float
 ) -> tuple[float, float]:
-    """Seconds for one more token of each sequence: at best, at worst."""
+    """Return the seconds to decode one more token of each sequence, best and worst."""
     shape = workload.model
     weights = BF16_BYTES * parameter_counts.active_parameters(shape) / rollout.tensor_parallel_size
     average = rollout.prompt_tokens + int(length / 2)

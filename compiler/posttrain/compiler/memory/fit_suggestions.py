@@ -1,8 +1,8 @@
-"""What to change when a workload does not fit, each answer computed and the smallest of its kind.
+"""Computes the smallest changes that make a workload fit in memory.
 
-The kinds are ordered by how little they change: first what leaves the result as it is, then what
-costs machines, then what trains something else. Where no single change is enough, those that
-leave the result alone are taken together, and the others tried on top of them.
+Changes are ordered by their impact: first those that preserve the result, then those that need more hardware,
+then those that train something else. If no single change is enough, all result-preserving changes are
+combined, and the other changes are tried in addition.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class FitSuggestion(NamedTuple):
 
 
 def suggest_fits(workload: Workload, device: Device) -> tuple[FitSuggestion, ...]:
-    """Changes that make the workload fit, the smallest first. Empty where it fits already."""
+    """Return the changes that make the workload fit, the smallest first. Empty if it already fits."""
     if estimate_memory(workload, device).fits:
         return ()
     found = [*_single_changes(workload, device)]
@@ -43,7 +43,7 @@ def suggest_fits(workload: Workload, device: Device) -> tuple[FitSuggestion, ...
 
 
 def largest_fitting_micro_batch(workload: Workload, device: Device) -> Workload | None:
-    """The same global batch in the largest micro-batches that fit; None if not even one does."""
+    """Return the workload with the largest micro-batch that fits and the same global batch, or None."""
     if estimate_memory(workload, device).fits:
         return workload
     smaller = (changed for _, changed in smaller_micro_batches(workload, device))
@@ -51,7 +51,7 @@ def largest_fitting_micro_batch(workload: Workload, device: Device) -> Workload 
 
 
 def _single_changes(workload: Workload, device: Device) -> Iterator[FitSuggestion]:
-    """Single changes that are enough."""
+    """Yield the single changes that are sufficient."""
     for kind in (*RESULT_PRESERVING_CHANGES, *COSTLY_CHANGES):
         fitting = (_suggestion_if_fits(change, changed, device) for change, changed in kind(workload, device))
         remedy = next((one for one in fitting if one), None)
@@ -60,7 +60,7 @@ def _single_changes(workload: Workload, device: Device) -> Iterator[FitSuggestio
 
 
 def _combined_changes(workload: Workload, device: Device) -> Iterator[FitSuggestion]:
-    """Costly changes, with everything that leaves the result alone on top of each."""
+    """Yield costly changes, each combined with all result-preserving changes."""
     for kind in COSTLY_CHANGES:
         for change, changed in kind(workload, device):
             done, eased = _apply_result_preserving(changed, device)
@@ -76,15 +76,15 @@ def _suggestion_if_fits(change: str, workload: Workload, device: Device) -> FitS
 
 
 def _apply_result_preserving(workload: Workload, device: Device) -> tuple[str, Workload]:
-    """Everything that leaves the result alone, one after the other, as far as it goes."""
-    said: list[str] = []
+    """Apply all result-preserving changes that reduce the memory."""
+    applied: list[str] = []
     for kind in RESULT_PRESERVING_CHANGES:
         last = list(kind(workload, device))[-1:]
         for change, changed in last:
             if estimate_memory(changed, device).total < estimate_memory(workload, device).total:
-                said.append(change)
+                applied.append(change)
                 workload = changed
-    return ", ".join(said), workload
+    return ", ".join(applied), workload
 
 
 def _larger_gpu(workload: Workload, device: Device) -> Iterator[FitSuggestion]:

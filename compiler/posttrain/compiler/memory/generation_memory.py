@@ -1,4 +1,4 @@
-"""Memory while text is generated: the cache of keys and values, and vLLM's share of the card."""
+"""The memory of text generation: the KV cache, and the share of the GPU that vLLM reserves."""
 
 from posttrain.compiler.facts import parameter_counts
 from posttrain.compiler.facts.accelerators import Device
@@ -17,15 +17,15 @@ from posttrain.compiler.memory.memory_terms import (
 from posttrain.compiler.memory.workload import RolloutWorkload, Workload
 
 BF16_BYTES = 2  # keys, values and weights in bf16
-CUDA_GRAPH_BYTES = 0.8 * GIB  # CUDA graphs for some tens of batch sizes
-SLEEPING_ENGINE_BYTES = 0.4 * GIB  # what a sleeping engine keeps
-MAX_NUM_BATCHED_TOKENS = 8192  # vLLM profiles one forward of this many
-SAMPLING_BYTES_PER_LOGIT = 16  # bytes per entry of the vocabulary: logits, their fp32 copy, probabilities
+CUDA_GRAPH_BYTES = 0.8 * GIB  # CUDA graphs for a few dozen batch sizes
+SLEEPING_ENGINE_BYTES = 0.4 * GIB  # the memory that a sleeping engine keeps
+MAX_NUM_BATCHED_TOKENS = 8192  # vLLM profiles one forward pass with this many tokens
+SAMPLING_BYTES_PER_LOGIT = 16  # logits, their fp32 copy and the probabilities
 
 
 def kv_cache_bytes(shape: Shape, tokens: int) -> float:
-    """Keys and values of one sequence of so many tokens. A windowed layer keeps its window, and
-    linear attention one state whatever the length."""
+    """Return the KV cache of one sequence of `tokens` tokens. A windowed layer caches its window, and
+    linear attention has one state of fixed size."""
     each = 2 * shape.kv_width * BF16_BYTES
     total = 0.0
     for block in parameter_counts.layer_blocks(shape):
@@ -51,29 +51,29 @@ def generation_phases(
 
 
 def evaluation_phases(
-    workload: Workload, always: tuple[MemoryTerm, ...], beside: tuple[MemoryTerm, ...]
+    workload: Workload, always: tuple[MemoryTerm, ...], engine: tuple[MemoryTerm, ...]
 ) -> tuple[MemoryPhase, ...]:
-    """The model writes by itself, between two steps, for evals on the way of its training."""
+    """Return the phases of evaluations during training, when the trainer generates between two steps."""
     if workload.evaluation is None:
         return ()
     found = _transformers_phases(workload, workload.evaluation, always)
-    return tuple(memory_phase(f"{one.name} of an evaluation", one.terms, beside) for one in found)
+    return tuple(memory_phase(f"{one.name} of an evaluation", one.terms, engine) for one in found)
 
 
 def colocated_vllm_terms(workload: Workload, device: Device) -> tuple[MemoryTerm, ...]:
-    """What a colocated vLLM holds while the model trains."""
+    """Return the memory of a colocated vLLM during training."""
     rollout = workload.rollout
     if rollout is None or rollout.engine != "vllm" or not rollout.colocated:
         return ()
     if rollout.enable_sleep_mode:
         resident = SLEEPING_ENGINE_BYTES + (CUDA_GRAPH_BYTES if rollout.cuda_graphs else 0)
-        return (memory_term("vLLM asleep", resident, "graphs and buffers that sleeping keeps"),)
+        return (memory_term("vLLM asleep", resident, "graphs and buffers that sleep mode keeps"),)
     return vllm_terms(workload, rollout, device)
 
 
 def vllm_terms(workload: Workload, rollout: RolloutWorkload, device: Device) -> tuple[MemoryTerm, ...]:
-    """vLLM's terms. It fills its share with cache, so together they are that share, or more where
-    the least that it starts with is more."""
+    """Return the terms of vLLM. It fills its share with cache, so they add up to the share, or to its
+    minimum if that is larger."""
     weights, scratch = _vllm_weight_bytes(workload, rollout), _vllm_workspace_bytes(workload, rollout)
     least = (
         kv_cache_bytes(workload.model, rollout.prompt_tokens + rollout.completion_tokens)
@@ -83,14 +83,20 @@ def vllm_terms(workload: Workload, rollout: RolloutWorkload, device: Device) -> 
     tokens_text = format_count(rollout.sequences * (rollout.prompt_tokens + rollout.completion_tokens))
     return (
         memory_term("vLLM weights", weights, f"bf16, over {rollout.tensor_parallel_size} GPU(s)"),
-        memory_term("vLLM workspace", scratch, f"one forward of {MAX_NUM_BATCHED_TOKENS} tokens, sampling"),
-        memory_term("vLLM cache", max(room, least), f"fills its share; {tokens_text} tokens are generated"),
-        memory_term("vLLM graphs", CUDA_GRAPH_BYTES if rollout.cuda_graphs else 0, "outside of its share"),
+        memory_term(
+            "vLLM workspace", scratch, f"one forward pass of {MAX_NUM_BATCHED_TOKENS} tokens, sampling"
+        ),
+        memory_term(
+            "vLLM cache", max(room, least), f"fills the vLLM share; {tokens_text} tokens are generated"
+        ),
+        memory_term(
+            "vLLM graphs", CUDA_GRAPH_BYTES if rollout.cuda_graphs else 0, "not part of the vLLM share"
+        ),
     )
 
 
 def vllm_start_error(workload: Workload, device: Device) -> str | None:
-    """Why vLLM would not start: its share must hold the weights and one whole sequence."""
+    """Return why vLLM cannot start, or None: its share must hold the weights and one whole sequence."""
     rollout = workload.rollout
     if rollout is None or rollout.engine != "vllm":
         return None
@@ -101,15 +107,15 @@ def vllm_start_error(workload: Workload, device: Device) -> str | None:
     if needed <= share:
         return None
     return (
-        f"vLLM's share of {rollout.gpu_memory_utilization:.2f} is {format_gib(share)}, but weights, workspace"
-        f" and one sequence of {length} tokens take {format_gib(needed)}"
+        f"the vLLM share of {rollout.gpu_memory_utilization:.2f} is {format_gib(share)}, but weights,"
+        f" workspace and one sequence of {length} tokens need {format_gib(needed)}"
     )
 
 
 def min_gpu_memory_utilization(workload: Workload, device: Device, sequences: int) -> float:
-    """The `gpu_memory_utilization` at which vLLM holds so many sequences at once."""
+    """Return the `gpu_memory_utilization` at which vLLM holds this many sequences at once."""
     rollout = workload.rollout
-    assert rollout is not None, "only a workload that generates has a share"
+    assert rollout is not None, "only a workload with a rollout has a vLLM share"
     one = (
         kv_cache_bytes(workload.model, rollout.prompt_tokens + rollout.completion_tokens)
         / rollout.tensor_parallel_size
@@ -147,14 +153,14 @@ def _transformers_phases(
                 memory_term(
                     "cache copy",
                     many * kv_cache_bytes(shape, length) / shape.layers,
-                    "a layer's cache is copied as it grows",
-                    passing=True,
+                    "the cache of a layer is copied as it grows",
+                    transient=True,
                 ),
                 memory_term(
                     "sampling",
                     many * SAMPLING_BYTES_PER_LOGIT * shape.vocab,
-                    "logits of one token each",
-                    passing=True,
+                    "logits of one token per sequence",
+                    transient=True,
                 ),
             ),
         ),
@@ -166,10 +172,12 @@ def _prefill_terms(shape: Shape, rollout: RolloutWorkload) -> tuple[MemoryTerm, 
     widest = tokens * layer_forward_bytes(shape, BF16_BYTES)
     return (
         _kv_cache_term(shape, rollout.sequences, rollout.prompt_tokens),
-        memory_term("layer under way", widest, f"{format_count(tokens)} prompt tokens at once", passing=True),
+        memory_term(
+            "current layer", widest, f"{format_count(tokens)} prompt tokens at a time", transient=True
+        ),
     )
 
 
 def _kv_cache_term(shape: Shape, many: int, length: int) -> MemoryTerm:
     why = f"keys and values of {many} x {length} tokens"
-    return memory_term("cache", many * kv_cache_bytes(shape, length), why, passing=True)
+    return memory_term("cache", many * kv_cache_bytes(shape, length), why, transient=True)

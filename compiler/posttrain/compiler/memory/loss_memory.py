@@ -1,7 +1,7 @@
-"""The head and the loss: the one place where a token meets the whole vocabulary.
+"""The memory of the head and the loss, which depends on the size of the vocabulary.
 
-Chunked as TRL 1.16 does it, the logits exist in tiles only, and the head's gradient is gathered
-in fp32. In full, the logits, their fp32 copy and its logarithms stand side by side.
+In the chunked loss of TRL 1.16 the logits exist only in tiles, and the gradient of the head accumulates in
+fp32. In the full loss the logits, their fp32 copy and its log-softmax exist at the same time.
 """
 
 from posttrain.compiler.facts import parameter_counts
@@ -14,15 +14,15 @@ TILE_VOCABULARY = 32768
 
 
 def logits_tile_bytes(graph: ActivationGraph, tokens: float) -> float:
-    """TRL's tile is as wide for a vocabulary of a hundred as for one of a hundred thousand."""
+    """Return the bytes of one tile of TRL, whose width does not depend on the vocabulary."""
     return min(tokens, TILE_TOKENS) * TILE_VOCABULARY * graph.compute_element_size
 
 
 def saved_loss_bytes(workload: Workload, graph: ActivationGraph) -> float:
-    """What head and loss keep from the forward for the backward, beside the final norm."""
+    """Return what head and loss save for the backward pass, without the final norm."""
     tokens, shape = workload.tokens, graph.shape
     if workload.loss == "chunked":
-        # the hidden states without the last position are a copy; eight statistics a token
+        # a copy of the hidden states without the last position, and eight statistics per token
         return tokens * (graph.residual_element_size * shape.hidden + 36)
     if workload.loss == "scores":
         return tokens * graph.residual_element_size * shape.hidden
@@ -37,7 +37,7 @@ def saved_loss_bytes(workload: Workload, graph: ActivationGraph) -> float:
 
 
 def loss_forward_bytes(workload: Workload, graph: ActivationGraph) -> float:
-    """The largest the loss gets while it runs forward, beside what it keeps."""
+    """Return the peak of the loss in the forward pass, without what it saves."""
     tokens, vocab = workload.tokens, graph.shape.vocab
     if workload.loss == "scores":
         return 0
@@ -47,7 +47,7 @@ def loss_forward_bytes(workload: Workload, graph: ActivationGraph) -> float:
 
 
 def loss_backward_bytes(workload: Workload, graph: ActivationGraph) -> float:
-    """The largest the loss gets while it runs backward, beside what it kept."""
+    """Return the peak of the loss in the backward pass, without what it saved."""
     tokens, shape = workload.tokens, graph.shape
     if workload.loss == "scores":
         return 0
@@ -56,7 +56,7 @@ def loss_backward_bytes(workload: Workload, graph: ActivationGraph) -> float:
     hidden = (
         tokens * shape.hidden * (4 + (graph.residual_element_size if graph.residual_element_size != 4 else 0))
     )
-    # the cast of one tile's weights is still there when the next one is made
+    # the cast weights of one tile still exist when the next tile is cast
     return (
         hidden
         + _fp32_head_gradient(workload, graph)
@@ -66,7 +66,7 @@ def loss_backward_bytes(workload: Workload, graph: ActivationGraph) -> float:
 
 
 def _fp32_head_gradient(workload: Workload, graph: ActivationGraph) -> float:
-    """The head's gradient in fp32, and its copy in the weights' format."""
+    """Return the gradient of the head in fp32, with its copy in the format of the weights."""
     if not graph.trains_base:
         return 0
     copy = graph.weight_element_size if graph.weight_element_size != 4 else 0
@@ -74,14 +74,14 @@ def _fp32_head_gradient(workload: Workload, graph: ActivationGraph) -> float:
 
 
 def _tile_weight_casts(graph: ActivationGraph) -> float:
-    """fp32 weights are cast tile by tile."""
+    """Return the bytes of the bf16 cast of the fp32 weights of one tile."""
     if not (graph.autocast and graph.weight_element_size == 4):
         return 0
     return 2 * min(graph.shape.vocab, TILE_VOCABULARY) * graph.shape.hidden
 
 
 def inference_logits_bytes(shape: Shape, tokens: float, element: int, chunked: bool) -> float:
-    """A frozen model's loss: logits of its rows, or one tile of them."""
+    """Return the bytes of the logits of a frozen model: of all its rows, or of one tile."""
     if chunked:
         return min(tokens, TILE_TOKENS) * TILE_VOCABULARY * element
     return tokens * shape.vocab * (element + 4)

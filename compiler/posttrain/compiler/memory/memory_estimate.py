@@ -1,4 +1,4 @@
-"""The memory of a workload on one device: its terms at the moment when they are largest."""
+"""The memory estimate of a workload on one device: the terms of the phase with the highest total."""
 
 from typing import NamedTuple
 
@@ -16,14 +16,14 @@ from posttrain.compiler.memory.workload import Workload
 
 
 class MemoryEstimate(NamedTuple):
-    """`terms` are those of the largest moment and add up to `total`."""
+    """`terms` are the terms of the peak phase, and add up to `total`."""
 
     peak_phase: str
     terms: tuple[MemoryTerm, ...]
     total: int
     limit: int
     phases: tuple[MemoryPhase, ...]
-    start_error: str | None = None  # why an engine would not start, whatever the sum
+    start_error: str | None = None  # why the engine cannot start, whatever the total
 
     @property
     def fits(self) -> bool:
@@ -35,32 +35,32 @@ class MemoryEstimate(NamedTuple):
 
 
 def estimate_memory(workload: Workload, device: Device) -> MemoryEstimate:
-    """What one of the workload's devices has to hold."""
-    moments = tuple(_with_overhead(workload, device, m) for m in _memory_phases(workload, device))
-    largest = max(moments, key=lambda m: m.total)
+    """Return the memory estimate of one device of the workload."""
+    phases = tuple(_with_overhead(workload, device, m) for m in _memory_phases(workload, device))
+    peak = max(phases, key=lambda m: m.total)
     return MemoryEstimate(
-        peak_phase=largest.name,
-        terms=largest.terms,
-        total=largest.total,
+        peak_phase=peak.name,
+        terms=peak.terms,
+        total=peak.total,
         limit=device.memory if device.kind == "gpu" else device.memory // workload.gpus,
-        phases=moments,
+        phases=phases,
         start_error=vllm_start_error(workload, device),
     )
 
 
 def format_terms(result: MemoryEstimate) -> tuple[str, ...]:
-    """The terms as people read them, the largest first."""
+    """Return the terms as readable text, the largest first."""
     ordered = sorted(result.terms, key=lambda t: -t.bytes)
     return tuple(f"{t.name}: {format_gib(t.bytes)} ({t.why})" for t in ordered)
 
 
 def _memory_phases(workload: Workload, device: Device) -> tuple[MemoryPhase, ...]:
     always = resident_terms(workload)
-    beside = colocated_vllm_terms(workload, device)
+    engine = colocated_vllm_terms(workload, device)
     steps = training_phases(workload) if workload.train else forward_phases(workload)
     generating = generation_phases(workload, device, always)
-    evaluating = evaluation_phases(workload, always, beside)
-    return (*(memory_phase(m.name, m.terms, beside) for m in steps), *generating, *evaluating)
+    evaluating = evaluation_phases(workload, always, engine)
+    return (*(memory_phase(m.name, m.terms, engine) for m in steps), *generating, *evaluating)
 
 
 def _with_overhead(workload: Workload, device: Device, part: MemoryPhase) -> MemoryPhase:

@@ -1,7 +1,7 @@
-"""The words an estimate is made of: a term has a name, a size and a reason; a moment is terms.
+"""The parts of a memory estimate: a term has a name, a size and a reason; a phase has terms.
 
-Here and beside it NamedTuple stands for what is never changed by `replace`: a frozen dataclass
-takes six times as long to define, and every start of the command pays for it.
+This package uses NamedTuple for types that `replace` never changes: a frozen dataclass takes six times as
+long to define, and every start of the command line would pay for it.
 """
 
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ class MemoryTerm(NamedTuple):
     name: str
     bytes: int
     why: str
-    transient: bool = False  # comes and goes within a step, so that the allocator may fragment
+    transient: bool = False  # allocated and freed within a step, so the allocator may fragment
 
 
 class MemoryPhase(NamedTuple):
-    """A point of a step at which memory can be largest."""
+    """A point of a step at which the memory can be highest."""
 
     name: str
     terms: tuple[MemoryTerm, ...]
@@ -28,12 +28,12 @@ class MemoryPhase(NamedTuple):
         return sum(t.bytes for t in self.terms)
 
 
-def memory_term(name: str, size: float, why: str, *, passing: bool = False) -> MemoryTerm:
-    return MemoryTerm(name, round(size), why, passing)
+def memory_term(name: str, size: float, why: str, *, transient: bool = False) -> MemoryTerm:
+    return MemoryTerm(name, round(size), why, transient)
 
 
 def memory_phase(name: str, *groups: Iterable[MemoryTerm]) -> MemoryPhase:
-    """Terms of size zero say nothing and are left out."""
+    """Return a phase without the terms of size zero."""
     return MemoryPhase(name, tuple(t for group in groups for t in group if t.bytes > 0))
 
 
@@ -42,7 +42,7 @@ def format_gib(size: float) -> str:
 
 
 def format_count(number: float) -> str:
-    """A number of parameters or tokens the way people say it."""
+    """Return a number of parameters or tokens with a unit, for example 1.5B."""
     for unit, scale in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= scale:
             return f"{number / scale:.3g}{unit}"

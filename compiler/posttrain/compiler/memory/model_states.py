@@ -1,12 +1,12 @@
-"""What stays in memory between steps: weights, gradients, optimizer states, and how sharding
-divides them. Everything here is per device."""
+"""The memory that persists between steps, per device: weights, gradients and optimizer states, after
+sharding."""
 
 from posttrain.compiler.facts import parameter_counts
 from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.memory.workload import FrozenModel, LoraAdapter, Workload
 
-# Bytes of optimizer state per trained parameter, in fp32 and beside bf16 weights. torch keeps
-# Adam's moments in the weights' own format; the 8-bit ones add a scale per block of 256.
+# Bytes of optimizer state per trained parameter, for fp32 and for bf16 weights. torch stores Adam's
+# moments in the format of the weights; 8-bit optimizers add a scale per block of 256.
 OPTIMIZER_STATE_BYTES = {
     "adamw": (8.0, 4.0),
     "adamw_8bit": (2.03, 2.03),
@@ -15,22 +15,22 @@ OPTIMIZER_STATE_BYTES = {
     "sgd": (0.0, 0.0),
 }
 NF4_BYTES = 0.5 + 4 / 64  # bytes of a 4-bit weight with an fp32 scale per block of 64
-NF4_DOUBLE_QUANT_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)  # the scales in 8 bits, with a scale per 256 of them
+NF4_DOUBLE_QUANT_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)  # 8-bit scales, with an fp32 scale per 256 scales
 
 
 def shard_count(workload: Workload, stage: int) -> int:
-    """Over how many devices something that ZeRO divides from this stage on is divided."""
+    """Return over how many devices ZeRO divides a tensor that is sharded from this stage on."""
     level = {"zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}.get(workload.strategy, 0)
     return workload.gpus if level >= stage else 1
 
 
 def has_master_weights(workload: Workload) -> bool:
-    """DeepSpeed computes with bf16 weights and steps on an fp32 copy of them."""
+    """Return whether an fp32 copy of the weights is updated, as DeepSpeed does with bf16 weights."""
     return workload.strategy.startswith("zero")
 
 
 def trained_element_size(workload: Workload) -> int:
-    """Bytes of a weight that learns, as the forward and the gradients see it."""
+    """Return the bytes per element of a trained weight in the forward pass and in its gradient."""
     if has_master_weights(workload):
         return 2
     if workload.strategy == "fsdp":
@@ -39,7 +39,7 @@ def trained_element_size(workload: Workload) -> int:
 
 
 def model_parameters(workload: Workload, shape: Shape) -> int:
-    """All parameters. A model that scores has one number in place of the vocabulary."""
+    """Return the number of all parameters. A model that scores has one output instead of the vocabulary."""
     headless = workload.loss == "scores" and not shape.tied
     return parameter_counts.count_parameters(shape) - (
         parameter_counts.head_parameters(shape) if headless else 0
@@ -47,7 +47,7 @@ def model_parameters(workload: Workload, shape: Shape) -> int:
 
 
 def trainable_parameters(workload: Workload, shape: Shape) -> int:
-    """Parameters that learn."""
+    """Return the number of trained parameters."""
     adapter = workload.adapter
     if adapter is None:
         return model_parameters(workload, shape)
@@ -59,7 +59,7 @@ def adapter_target_modules(adapter: LoraAdapter, shape: Shape) -> tuple[str, ...
 
 
 def base_weight_bytes(workload: Workload, shape: Shape) -> float:
-    """The weights that the forward reads, without an adapter's own."""
+    """Return the bytes of the weights that the forward pass reads, without the adapter."""
     count = model_parameters(workload, shape)
     adapter = workload.adapter
     if adapter is None:

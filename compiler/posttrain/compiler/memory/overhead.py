@@ -1,14 +1,14 @@
-"""What no model asks for and every process has. Measured habits, not derived: keep them small,
-keep them named, and correct them here when a machine says otherwise."""
+"""The memory overhead of every process. The values are measured, not derived: correct them here if a
+measurement differs."""
 
 from posttrain.compiler.facts.accelerators import Device
 from posttrain.compiler.memory.memory_terms import GIB, MemoryTerm, memory_term
 from posttrain.compiler.memory.workload import Workload
 
 CUDA_CONTEXT_BYTES = 0.6 * GIB  # CUDA context, loaded kernels, cuBLAS workspaces
-NCCL_BYTES = 0.5 * GIB  # NCCL's channels and buffers
-CPU_PROCESS_BYTES = 1.0 * GIB  # Python with torch and transformers, on a machine without accelerator
-ALLOCATOR_SLACK = 0.05  # of what comes and goes: the allocator rounds up and fragments
+NCCL_BYTES = 0.5 * GIB  # NCCL channels and buffers
+CPU_PROCESS_BYTES = 1.0 * GIB  # Python with torch and transformers, on a machine without an accelerator
+ALLOCATOR_SLACK = 0.05  # of temporary memory: the allocator rounds up and fragments
 
 
 def overhead_terms(
@@ -21,6 +21,6 @@ def overhead_terms(
         memory_term("CUDA context", CUDA_CONTEXT_BYTES, "driver, kernels, cuBLAS"),
         memory_term("collectives", NCCL_BYTES if workload.gpus > 1 else 0, "NCCL buffers"),
         memory_term(
-            "allocator slack", ALLOCATOR_SLACK * passing, f"{ALLOCATOR_SLACK:.0%} of what comes and goes"
+            "allocator slack", ALLOCATOR_SLACK * passing, f"{ALLOCATOR_SLACK:.0%} of temporary memory"
         ),
     )

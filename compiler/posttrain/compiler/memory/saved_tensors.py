@@ -1,9 +1,9 @@
-"""What autograd keeps of one layer, tensor by tensor, derived from how each family is written.
+"""The tensors that autograd saves for one layer, derived from the implementation of each model family.
 
-The sizes are bytes per token of the batch. They follow transformers' own modules: an RMSNorm
-keeps its input in fp32 and, if its weight learns, the normalised tensor; a matrix product keeps
-its input if its weight (or an adapter on it) learns; a gated MLP keeps gate, activation and up;
-fused attention keeps query, key, value, output and one statistic per head.
+Sizes are bytes per token of the batch. They follow the modules of transformers. An RMSNorm saves its input in
+fp32, and the normalized tensor if its weight is trained. A matrix product saves its input if its weight or an
+adapter on it is trained. A gated MLP saves gate, activation and up. Fused attention saves query, key, value,
+output and one statistic per head.
 """
 
 from typing import NamedTuple
@@ -11,17 +11,17 @@ from typing import NamedTuple
 from posttrain.compiler.facts.parameter_counts import Block, Matrix
 from posttrain.compiler.memory.activation_graph import ActivationGraph, autocast_copy_bytes, saved_input_bytes
 
-DELTA_RULE_CHUNK = 64  # tokens that the gated delta rule handles at once
+DELTA_RULE_CHUNK = 64  # tokens per chunk of the gated delta rule
 
 
 class SavedTensor(NamedTuple):
     name: str
     per_token: float
-    fixed: int = 0  # whatever the batch: casts of weights
+    fixed: int = 0  # independent of the batch: casts of weights
 
 
 def saved_tensors(graph: ActivationGraph, block: Block) -> tuple[SavedTensor, ...]:
-    """What one layer of this kind keeps from its forward for its backward."""
+    """Return the tensors that one layer of this kind saves in the forward pass for the backward pass."""
     return (
         SavedTensor("norms", _norms_bytes(graph)),
         SavedTensor("dropout", 2 * dropout_bytes(graph)),
@@ -39,12 +39,12 @@ def sum_fixed(parts: tuple[SavedTensor, ...]) -> int:
 
 
 def dropout_bytes(graph: ActivationGraph) -> int:
-    """One byte for each element that a dropout of the hidden states may zero."""
+    """Return the mask bytes per token of one dropout of the hidden states."""
     return graph.shape.hidden if graph.shape.architecture.dropout else 0
 
 
 def norm_bytes(graph: ActivationGraph, width: int, stream: int, heads: int = 1) -> float:
-    """One norm over `width` elements a token, in `heads` groups."""
+    """Return the saved bytes per token of one norm over `width` elements in `heads` groups."""
     kind = graph.shape.architecture.norm
     if kind == "layer":
         wide = 4 if graph.autocast else stream
@@ -55,7 +55,7 @@ def norm_bytes(graph: ActivationGraph, width: int, stream: int, heads: int = 1) 
 
 
 def norm_output_element_size(graph: ActivationGraph) -> int:
-    """Bytes of an element that leaves a norm: autocast runs LayerNorm in fp32."""
+    """Return the bytes per element of the output of a norm: autocast runs LayerNorm in fp32."""
     wide = graph.autocast and graph.shape.architecture.norm == "layer"
     return 4 if wide else graph.residual_element_size
 
@@ -73,11 +73,11 @@ def _attention(graph: ActivationGraph, block: Block) -> tuple[SavedTensor, ...]:
     out = _matrices_of_part(block, "attention_out")
     before = graph.shape.architecture.norms != "after"
     element = norm_output_element_size(graph) if before else graph.residual_element_size
-    # without a norm in front the input is the residual stream, which the norms keep nothing of
-    inputs = saved_input_bytes(graph, projections, element, kept=False)
+    # without a norm before it, the input is the residual stream, which the norms do not save
+    inputs = saved_input_bytes(graph, projections, element, already_saved=False)
     mixed = _linear_attention_bytes(graph) if block.mixer == "linear" else _attention_bytes(graph, block)
     into_out = saved_input_bytes(
-        graph, out, graph.compute_element_size, kept=_attention_output_saved(graph, block)
+        graph, out, graph.compute_element_size, already_saved=_attention_output_saved(graph, block)
     )
     return (
         SavedTensor("projections", inputs, autocast_copy_bytes(graph, projections)),
@@ -87,15 +87,15 @@ def _attention(graph: ActivationGraph, block: Block) -> tuple[SavedTensor, ...]:
 
 
 def _attention_output_saved(graph: ActivationGraph, block: Block) -> bool:
-    """Fused attention keeps its output, and the output projection reads the same tensor, unless
-    rotary embeddings were concatenated: the flash kernel then leaves the heads out of place."""
+    """Return whether the output projection reads a tensor that attention already saves. Fused attention
+    saves its output, but with concatenated rotary embeddings the flash kernel returns another layout."""
     if block.mixer == "linear" or graph.attention in ("eager", "plain"):
         return False
     return graph.shape.architecture.rope != "concatenated" or needs_attention_mask(graph, block)
 
 
 def needs_attention_mask(graph: ActivationGraph, block: Block) -> bool:
-    """SDPA needs a mask in memory where rows are padded or a window is shorter than the row."""
+    """Return whether SDPA materializes a mask: for padded rows, or for a window shorter than the row."""
     window = graph.shape.window
     windowed = block.mixer == "window" and 0 < window <= graph.length
     return graph.attention == "masked" or (graph.attention == "sdpa" and (graph.padded or windowed))
@@ -115,8 +115,8 @@ def _attention_bytes(graph: ActivationGraph, block: Block) -> float:
     statistics = 4 * shape.heads
     mask = e * graph.length if needs_attention_mask(graph, block) else 0
     if graph.attention == "masked_once" and graph.autocast and graph.residual_element_size == 4:
-        mask = e * scores  # the model's one mask is cast for each layer
-    # a single shared head is repeated without copying it
+        mask = e * scores  # the single mask of the model is cast for each layer
+    # a single shared head is expanded without a copy
     copied = (
         needs_attention_mask(graph, block) and 1 < shape.kv_heads < shape.heads
     ) or graph.attention == "masked"
@@ -125,8 +125,9 @@ def _attention_bytes(graph: ActivationGraph, block: Block) -> float:
 
 
 def _value_elements(graph: ActivationGraph) -> int:
-    """Elements kept alive by the value: a view into one fused projection keeps all of it,
-    beside the rotated copies. Without rotary embeddings query and key are views of it too."""
+    """Return the elements that the value tensor keeps alive. A view into a fused projection keeps the
+    whole projection, in addition to the rotated copies. Without rotary embeddings query and key are views
+    of it too."""
     shape = graph.shape
     if shape.architecture.names == "split" or shape.architecture.name == "falcon_grouped":
         return shape.kv_width
@@ -149,7 +150,7 @@ def _qk_norm_bytes(graph: ActivationGraph) -> float:
 
 
 def _query_gate_bytes(graph: ActivationGraph) -> float:
-    """The sigmoid of a gated query's gate, and the output that it multiplies."""
+    """Return the bytes of the sigmoid of the query gate and of the output that it multiplies."""
     return (
         2 * graph.compute_element_size * graph.shape.query_width
         if graph.shape.architecture.gated_query
@@ -158,16 +159,16 @@ def _query_gate_bytes(graph: ActivationGraph) -> float:
 
 
 def _linear_attention_bytes(graph: ActivationGraph) -> float:
-    """The gated delta rule as transformers writes it out in fp32, in chunks of 64 tokens: tensors
-    as wide as the values, chunk by chunk ones, and a state per chunk. Kernels of the `fla` package
-    would keep a fifth of it; the pinned stack has none."""
+    """Return the bytes of the gated delta rule, which transformers computes in fp32 in chunks of 64
+    tokens: tensors as wide as the values, tensors per chunk, and one state per chunk. The kernels of `fla`
+    would save a fifth of it, but the pinned versions do not include `fla`."""
     shape, e = graph.shape, graph.compute_element_size
     heads, dim = shape.linear_values, shape.linear_dim
     keys, values = shape.linear_keys * dim, heads * dim
     chunks, states = heads * DELTA_RULE_CHUNK, heads * dim * dim // DELTA_RULE_CHUNK
     convolved = 2 * e * (2 * keys + values)
     written_out = 4 * (14 * values + 5 * chunks + states + 9 * heads)
-    # autocast multiplies bf16 copies, and keeps the sums that it adds in fp32
+    # autocast multiplies bf16 copies and saves the sums in fp32
     cast = 5.5 * values - 6 * chunks + 4 * states if graph.autocast else 0
     return convolved + written_out + cast + 2 * e * values
 
@@ -183,34 +184,35 @@ def _mlp(graph: ActivationGraph, block: Block) -> tuple[SavedTensor, ...]:
     return (
         SavedTensor(
             "MLP input",
-            saved_input_bytes(graph, into, element, kept=shares),
+            saved_input_bytes(graph, into, element, already_saved=shares),
             autocast_copy_bytes(graph, into),
         ),
         SavedTensor("MLP", activation_bytes(graph, width)),
         SavedTensor(
             "MLP output",
-            saved_input_bytes(graph, down, graph.compute_element_size, kept=False),
+            saved_input_bytes(graph, down, graph.compute_element_size, already_saved=False),
             autocast_copy_bytes(graph, down),
         ),
     )
 
 
 def activation_bytes(graph: ActivationGraph, width: int) -> float:
-    """What the non-linearity keeps: its input, and with a gate both factors of the product."""
+    """Return what the activation function saves: its input, and with a gate both factors of the product."""
     e = graph.compute_element_size
     if graph.shape.architecture.gated:
         return 3 * e * width
     if graph.shape.architecture.activation == "gelu_steps":
-        # written out in steps; autocast runs the power, and what follows from it, in fp32
+        # computed in separate operations; autocast runs the power and the following operations in fp32
         return (14 if graph.autocast else 4 * e) * width
     return e * width
 
 
 def _experts(graph: ActivationGraph, block: Block) -> tuple[SavedTensor, ...]:
-    """Each token is copied to its experts, whose products are kept as a dense MLP's would be."""
+    """Return the tensors of the experts. Each token is copied to its experts, which save what a dense MLP
+    saves."""
     shape, e = graph.shape, graph.compute_element_size
     copies, width = shape.computed_experts, shape.expert_width
-    # what enters a product is kept only if the experts learn; its routing weight always does
+    # inputs of products are saved only if the experts are trained; the routing weight is always trained
     routed = copies * (e * shape.hidden + 3 * e * width + 32)
     routed += copies * (e * shape.hidden + e * width) if graph.trains_base else 0
     router = 4 * shape.experts + (norm_output_element_size(graph) * shape.hidden if graph.trains_base else 0)

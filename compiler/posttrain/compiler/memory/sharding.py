@@ -1,5 +1,5 @@
-"""What several GPUs add to each of them: buckets of gradients on their way, and the weights that
-a sharded model gathers for the moment in which it needs them."""
+"""The memory that several GPUs add to each GPU: gradient buckets, and the gathered weights of a sharded
+model."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from posttrain.compiler.memory import model_states
 from posttrain.compiler.memory.memory_terms import MemoryTerm, format_count, memory_term
 from posttrain.compiler.memory.workload import Workload
 
-# DeepSpeed's own defaults, in elements: a bucket of gradients, and how much stage 3 keeps gathered
+# The defaults of DeepSpeed, in elements: the size of a gradient bucket, and the gathered weights of stage 3
 REDUCE_BUCKET_SIZE = 500_000_000
 MAX_LIVE_PARAMETERS = 1_000_000_000
 
@@ -29,7 +29,7 @@ def backward_sharding_terms(workload: Workload, shape: Shape) -> tuple[MemoryTer
 
 
 def _trainable_parameters(workload: Workload, shape: Shape) -> int:
-    """Parameters whose gradients are exchanged: the model's, and those of the values beside it."""
+    """Return the number of parameters whose gradients are exchanged, including those of the value model."""
     own = model_states.trainable_parameters(workload, shape)
     if workload.value_model is None:
         return own
@@ -39,14 +39,14 @@ def _trainable_parameters(workload: Workload, shape: Shape) -> int:
 
 
 def gathered_weight_terms(workload: Workload, shape: Shape) -> tuple[MemoryTerm, ...]:
-    """Whole weights of what runs now, in bf16."""
+    """Return the gathered bf16 weights of the layers that currently run."""
     if workload.gpus == 1:
         return ()
     if workload.strategy == "zero3":
         size = 2 * min(parameter_counts.count_parameters(shape), MAX_LIVE_PARAMETERS)
-        return (memory_term("gathered weights", size, "ZeRO-3 keeps up to 1B parameters at hand"),)
+        return (memory_term("gathered weights", size, "ZeRO-3 keeps up to 1B parameters gathered"),)
     if workload.strategy == "fsdp":
-        # this layer and the next, and their gradients before they are scattered
+        # this layer, the next layer, and their gradients before the reduce-scatter
         layer = max(b.elements for b in parameter_counts.layer_blocks(shape))
         root = parameter_counts.embedding_parameters(shape) + (
             0 if shape.tied else parameter_counts.head_parameters(shape)
@@ -57,20 +57,22 @@ def gathered_weight_terms(workload: Workload, shape: Shape) -> tuple[MemoryTerm,
 
 
 def optimizer_step_terms(workload: Workload, shape: Shape) -> tuple[MemoryTerm, ...]:
-    """DeepSpeed steps on fp32 gradients of its share, then gathers the new weights."""
+    """Return the temporary memory of the DeepSpeed update: fp32 gradients of its shard, then gathered
+    weights."""
     if not model_states.has_master_weights(workload):
         return ()
     learning = _trainable_parameters(workload, shape)
     wide = 4 * learning / model_states.shard_count(workload, 1)
-    terms = (memory_term("fp32 gradients", wide, "DeepSpeed steps on an fp32 copy", passing=True),)
+    terms = (memory_term("fp32 gradients", wide, "DeepSpeed updates an fp32 copy", transient=True),)
     if workload.gpus == 1 or workload.strategy == "zero3":
         return terms
     size = 2 * min(REDUCE_BUCKET_SIZE, learning)
-    return (*terms, memory_term("gather bucket", size, "new weights are exchanged", passing=True))
+    return (*terms, memory_term("gather bucket", size, "new weights are exchanged", transient=True))
 
 
 def full_weight_terms(workload: Workload, shape: Shape) -> tuple[MemoryTerm, ...]:
-    """Generating with transformers needs the whole model on every GPU."""
+    """Return the gathered weights during generation with transformers, which needs the whole model on
+    every GPU."""
     if workload.gpus == 1 or model_states.shard_count(workload, 3) == 1:
         return ()
     size = 2 * parameter_counts.count_parameters(shape)

@@ -1,7 +1,7 @@
-"""The moments of a training step, term by term.
+"""The memory phases of a training step, term by term.
 
-Backward frees activations as it adds gradients, so that in between the sum only moves from one
-end to the other: the peak is at one of the ends, and those are the moments below.
+The backward pass frees activations while it adds gradients, so the total is highest at its start or at its
+end. The phases below cover both.
 """
 
 from dataclasses import replace
@@ -22,10 +22,10 @@ from posttrain.compiler.memory.workload import FrozenModel, Workload
 
 
 def resident_terms(workload: Workload) -> tuple[MemoryTerm, ...]:
-    """What is there all the time: the trained models and the frozen ones beside them."""
+    """Return the terms of all phases: the trained models and the frozen models."""
     frozen = tuple(_frozen_model_term(workload, f) for f in workload.frozen)
     if not workload.train and workload.rollout and workload.rollout.engine == "vllm":
-        return frozen  # the engine loads weights of its own
+        return frozen  # the engine loads its own weights
     value = _value_workload(workload)
     return (
         *_model_state_terms(workload, workload.model, ""),
@@ -37,14 +37,12 @@ def resident_terms(workload: Workload) -> tuple[MemoryTerm, ...]:
 def training_phases(workload: Workload) -> tuple[MemoryPhase, ...]:
     always = resident_terms(workload)
     step = micro_batch_memory(workload, workload.model)
-    beside = _value_activation_terms(workload)
+    value = _value_activation_terms(workload)
     shard = sharding.backward_sharding_terms(workload, workload.model)
     gradient_terms = _gradient_terms(workload, step.gradients if workload.accumulation > 1 else 0)
-    early = (always, gradient_terms, shard, beside, _activation_terms(workload, step))
+    early = (always, gradient_terms, shard, value, _activation_terms(workload, step))
     return (
-        memory_phase(
-            "end of the forward", *early, _loss_terms(step, step.loss_forward), _autocast_terms(step)
-        ),
+        memory_phase("end of forward", *early, _loss_terms(step, step.loss_forward), _autocast_terms(step)),
         *(_frozen_forward_phase(workload, f, step, early) for f in workload.frozen),
         memory_phase("loss, backward", *early, _loss_terms(step, step.loss_backward)),
         memory_phase(
@@ -58,31 +56,31 @@ def training_phases(workload: Workload) -> tuple[MemoryPhase, ...]:
 
 
 def forward_phases(workload: Workload) -> tuple[MemoryPhase, ...]:
-    """A stage that scores texts and learns nothing."""
+    """Return the phases of a stage that only scores texts."""
     if workload.rollout is not None:
         return ()
     shape, e = workload.model, workload.element
     widest = workload.tokens * layer_forward_bytes(shape, e)
     logits = loss_memory.inference_logits_bytes(shape, workload.tokens, e, workload.loss == "chunked")
     why = f"{workload.rows} x {workload.length} tokens"
-    passing = memory_term("layer under way", widest + logits, why, passing=True)
+    passing = memory_term("current layer", widest + logits, why, transient=True)
     return (memory_phase("forward", resident_terms(workload), (passing,)),)
 
 
 def _late_backward_phases(
     workload: Workload, step: MicroBatchMemory, always: tuple[MemoryTerm, ...], shard: tuple[MemoryTerm, ...]
 ) -> tuple[MemoryPhase, ...]:
-    """When most gradients are there."""
+    """Return the phases in which most gradients exist."""
     tied = workload.model.tied and step.head_gradient > 0
     missing = step.layer_gradient - step.early_gradient
     missing += 0 if tied else step.embedding_gradient / model_states.shard_count(workload, 2)
     last = step.gradients if workload.accumulation > 1 else step.gradients - missing
     value = _value_gradient_terms(workload)
-    # a tied matrix gets two gradients, and their sum is a third; accumulation adds it to a fourth
+    # a tied matrix has two gradients and their sum; accumulation adds the sum to a fourth tensor
     again = workload.accumulation > 1
     copies = (2 + again if tied else int(again)) * step.embedding_gradient
-    embeddings = memory_term("embedding gradients", copies, "summed before they are kept", passing=True)
-    saved = (memory_term("activations", step.saved_per_layer, "of the last layer", passing=True),)
+    embeddings = memory_term("embedding gradients", copies, "summed before they are stored", transient=True)
+    saved = (memory_term("activations", step.saved_per_layer, "of the last layer", transient=True),)
     steps = sharding.optimizer_step_terms(workload, workload.model)
     full = _gradient_terms(workload, step.gradients)
     return (
@@ -113,7 +111,7 @@ def _model_state_terms(workload: Workload, shape: Shape, whose: str) -> tuple[Me
         memory_term(
             f"{whose}adapter",
             model_states.adapter_weight_bytes(workload, shape),
-            f"{format_count(learning)} parameters learn",
+            f"{format_count(learning)} trained parameters",
         ),
     )
     if not workload.train:
@@ -153,7 +151,7 @@ def _frozen_model_term(workload: Workload, model: FrozenModel) -> MemoryTerm:
 
 
 def _value_model_terms(value: Workload) -> tuple[MemoryTerm, ...]:
-    """The value model stands on the policy's own weights where an adapter leaves them as they are."""
+    """Return the terms of the value model. With an adapter it shares the frozen weights of the policy."""
     terms = _model_state_terms(value, value.model, "value ")
     return terms if value.adapter is None else terms[1:]
 
@@ -161,41 +159,44 @@ def _value_model_terms(value: Workload) -> tuple[MemoryTerm, ...]:
 def _gradient_terms(workload: Workload, size: float) -> tuple[MemoryTerm, ...]:
     element = model_states.trained_element_size(workload)
     divided = _sharding_note(workload, 2, f" / {workload.gpus} GPUs")
-    return (memory_term("gradients", size, f"{element} bytes for each that learns{divided}"),)
+    return (memory_term("gradients", size, f"{element} bytes per trained parameter{divided}"),)
 
 
 def _activation_terms(workload: Workload, step: MicroBatchMemory) -> tuple[MemoryTerm, ...]:
-    how = "inputs of the layers" if workload.checkpointing else "kept by all layers"
+    how = "layer inputs" if workload.checkpointing else "saved by all layers"
     why = f"{how}, {workload.rows} x {workload.length} tokens"
-    return (memory_term("activations", step.saved_activations, why, passing=True), *_batch_terms(step))
+    return (memory_term("activations", step.saved_activations, why, transient=True), *_batch_terms(step))
 
 
 def _batch_terms(step: MicroBatchMemory) -> tuple[MemoryTerm, ...]:
-    return (memory_term("batch", step.batch_tensors, "tokens, positions, attention mask", passing=True),)
+    return (memory_term("batch", step.batch_tensors, "tokens, positions, attention mask", transient=True),)
 
 
 def _layer_backward_terms(workload: Workload, step: MicroBatchMemory) -> tuple[MemoryTerm, ...]:
-    how = "computed again, and" if workload.checkpointing else "its"
-    why = f"one layer {how} gradients on their way"
-    return (memory_term("layer under way", step.layer_backward_peak, why, passing=True),)
+    how = "recomputed, with" if workload.checkpointing else "with"
+    why = f"one layer {how} temporary gradients"
+    return (memory_term("current layer", step.layer_backward_peak, why, transient=True),)
 
 
 def _first_gradient_terms(workload: Workload, step: MicroBatchMemory) -> tuple[MemoryTerm, ...]:
-    """With accumulation their places are there already, but a tied head's waits for its sum."""
+    """Return the gradients at the start of the backward pass. With accumulation they are already
+    allocated, except the summed gradient of a tied head."""
     again = workload.accumulation > 1
     size = 0 if again and not workload.model.tied else step.head_gradient
     size = size / model_states.shard_count(workload, 2) + (0 if again else step.early_gradient)
-    return (memory_term("first gradients", size, "of the head and of the layer under way"),)
+    return (memory_term("first gradients", size, "of the head and of the current layer"),)
 
 
 def _loss_terms(step: MicroBatchMemory, size: float) -> tuple[MemoryTerm, ...]:
     return (
-        memory_term("logits and loss", step.head_activations + size, "head, loss, final norm", passing=True),
+        memory_term(
+            "logits and loss", step.head_activations + size, "head, loss, final norm", transient=True
+        ),
     )
 
 
 def _autocast_terms(step: MicroBatchMemory) -> tuple[MemoryTerm, ...]:
-    return (memory_term("weight casts", step.autocast_copies, "autocast's bf16 copies", passing=True),)
+    return (memory_term("weight casts", step.autocast_copies, "bf16 copies of autocast", transient=True),)
 
 
 def _gradient_bucket_terms(shard: tuple[MemoryTerm, ...]) -> tuple[MemoryTerm, ...]:
@@ -203,20 +204,20 @@ def _gradient_bucket_terms(shard: tuple[MemoryTerm, ...]) -> tuple[MemoryTerm, .
 
 
 def _value_workload(workload: Workload) -> Workload | None:
-    """The value model's own training, which is the policy's but for its head."""
+    """Return the training workload of the value model: that of the policy with another head."""
     if workload.value_model is None:
         return None
     return replace(workload, model=workload.value_model, value_model=None, frozen=(), loss="scores")
 
 
 def _value_activation_terms(workload: Workload) -> tuple[MemoryTerm, ...]:
-    """The value model's forward stands until both go backward."""
+    """Return the activations of the value model, which are saved until both models run backward."""
     value = _value_workload(workload)
     if value is None:
         return ()
     step = micro_batch_memory(value, value.model)
     size = step.saved_activations + step.head_activations + step.layer_backward_peak
-    return (memory_term("value activations", size, "of the value model", passing=True),)
+    return (memory_term("value activations", size, "of the value model", transient=True),)
 
 
 def _value_gradient_terms(workload: Workload) -> tuple[MemoryTerm, ...]:
@@ -230,7 +231,8 @@ def _value_gradient_terms(workload: Workload) -> tuple[MemoryTerm, ...]:
 def _frozen_forward_phase(
     workload: Workload, model: FrozenModel, step: MicroBatchMemory, early: tuple[tuple[MemoryTerm, ...], ...]
 ) -> MemoryPhase:
-    """A frozen model keeps nothing, but its widest layer and its logits are there for a moment."""
+    """Return the forward pass of a frozen model: it saves nothing, but its widest layer and its logits
+    exist briefly."""
     tokens = model.rows * workload.length
     shape, e = model.shape, model.element
     widest = tokens * layer_forward_bytes(shape, e)
@@ -239,5 +241,5 @@ def _frozen_forward_phase(
         if model.scores
         else loss_memory.inference_logits_bytes(shape, tokens, e, workload.loss == "chunked")
     )
-    passing = memory_term(f"{model.role} forward", widest + logits, "its widest layer", passing=True)
+    passing = memory_term(f"{model.role} forward", widest + logits, "its widest layer", transient=True)
     return memory_phase(f"{model.role} forward", *early, _loss_terms(step, 0), (passing,))

@@ -1,4 +1,4 @@
-"""What can be changed of a workload that does not fit: each kind gives its changes, the smallest first."""
+"""The changes that can make a workload fit. Each function yields its changes, the smallest first."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -27,7 +27,7 @@ def _fused_attention(workload: Workload, device: Device) -> Iterator[tuple[str, 
 
 
 def smaller_micro_batches(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
-    """Fewer rows at once, and as many times more often."""
+    """Yield smaller micro-batches with more gradient accumulation."""
     together = workload.rows * workload.accumulation
     for rows in range(workload.rows - workload.rows_per_example, 0, -workload.rows_per_example):
         if together % rows == 0:
@@ -41,11 +41,11 @@ def _sleep_mode(workload: Workload, device: Device) -> Iterator[tuple[str, Workl
     rollout = workload.rollout
     if rollout and rollout.engine == "vllm" and rollout.colocated and not rollout.enable_sleep_mode:
         changed = replace(rollout, enable_sleep_mode=True)
-        yield "vLLM asleep while training", replace(workload, rollout=changed)
+        yield "vLLM sleep mode", replace(workload, rollout=changed)
 
 
 def _gpu_memory_utilization(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
-    """Another share of the card for vLLM: what all sequences need at once, or a part of them."""
+    """Yield other shares of the GPU for vLLM: for all sequences at once, or for a part of them."""
     rollout = workload.rollout
     if rollout is None or rollout.engine != "vllm":
         return
@@ -63,13 +63,13 @@ def _fewer_sequences(workload: Workload, device: Device) -> Iterator[tuple[str, 
     if rollout is None or rollout.engine != "transformers":
         return
     for fewer in _halve_sequences(rollout):
-        yield f"{fewer.sequences} completions at once", replace(workload, rollout=fewer)
+        yield f"{fewer.sequences} completions at a time", replace(workload, rollout=fewer)
 
 
 def _fewer_eval_sequences(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
     for fewer in _halve_sequences(workload.evaluation) if workload.evaluation else ():
         yield (
-            f"{fewer.sequences} completions of an evaluation at once",
+            f"{fewer.sequences} evaluation completions at a time",
             replace(workload, evaluation=fewer),
         )
 
@@ -82,7 +82,7 @@ def _halve_sequences(rollout: RolloutWorkload) -> Iterator[RolloutWorkload]:
 
 
 def _sharding(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
-    """The next stages of ZeRO on the same GPUs."""
+    """Yield the higher ZeRO stages on the same GPUs."""
     ladder = ("single", "ddp", "zero1", "zero2", "zero3")
     if not workload.train or workload.gpus == 1 or workload.strategy not in ladder:
         return
@@ -94,12 +94,13 @@ def _sharding(workload: Workload, device: Device) -> Iterator[tuple[str, Workloa
 
 
 def _can_shard(workload: Workload) -> bool:
-    """4-bit weights cannot be divided by ZeRO-3, and gain nothing from the other stages."""
+    """Return whether sharding helps. ZeRO-3 cannot shard 4-bit weights, and the other stages do not reduce
+    them."""
     return workload.adapter is None or not workload.adapter.quantized
 
 
 def _more_gpus(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
-    """Twice as many, and so on, with the states divided over all of them."""
+    """Yield two, four, eight times as many GPUs, with the states sharded over all of them."""
     gpus = workload.gpus * 2
     while workload.train and _can_shard(workload) and gpus <= MAX_GPUS:
         strategy = workload.strategy if workload.strategy in ("zero3", "fsdp") else "zero3"
@@ -116,8 +117,8 @@ def _more_gpus(workload: Workload, device: Device) -> Iterator[tuple[str, Worklo
 
 
 def _divide_global_batch(workload: Workload, gpus: int) -> tuple[int, int]:
-    """Micro-batch and accumulation that give the same global batch; where it is too small or does
-    not divide, the smallest batch that so many GPUs can have."""
+    """Return micro-batch and accumulation with the same global batch. If the global batch is too small or
+    does not divide, return the smallest batch for this number of GPUs."""
     each, rest = divmod(workload.global_rows, gpus)
     sizes = range(min(workload.rows, each), 0, -1)
     rows = next((r for r in sizes if each % r == 0 and r % workload.rows_per_example == 0), 0)
@@ -140,7 +141,7 @@ def _bf16_weights(workload: Workload, device: Device) -> Iterator[tuple[str, Wor
 
 
 def _lora(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
-    """An adapter; the model without it is the reference, which then needs no copy."""
+    """Yield a LoRA adapter. Its base model is the reference, which then needs no copy."""
     if workload.train and workload.adapter is None:
         frozen = tuple(f for f in workload.frozen if f.role != "reference")
         yield "a LoRA adapter", replace(workload, adapter=LoraAdapter(), frozen=frozen, element=2)
@@ -158,7 +159,7 @@ def _qlora(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]
 
 def _shorter_sequences(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
     if workload.rollout is not None:
-        return  # the length is the rollout's, whose completions would be cut
+        return  # the rollout sets the length: a shorter one would truncate completions
     for length in range((workload.length - 1) // 256 * 256, workload.length // 4, -256):
         yield f"length {length}", replace(workload, length=length)
 

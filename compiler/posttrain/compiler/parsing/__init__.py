@@ -1,1 +1,1 @@
-"""From bytes to typed declarations: the passes before anything is resolved."""
+"""Passes from bytes to typed declarations, before name resolution."""

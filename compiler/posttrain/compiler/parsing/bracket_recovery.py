@@ -1,7 +1,7 @@
-"""Reads on after a bracket that is never closed: it is closed where it was likely meant to be.
+"""Recovers from unclosed brackets: closes them where they were probably meant to end, and parses again.
 
-Each attempt at the tree closes one more, as long as the parser comes further with it. Of what stands about
-such a bracket nothing else is said: how it is read is a guess.
+Each attempt closes more brackets, as long as the parser gets further. Other errors in the recovered range are
+not reported, because its structure is a guess.
 """
 
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ from posttrain.compiler.text.yaml_errors import describe_unclosed
 from posttrain.compiler.text.yaml_tree import Node
 from posttrain.spec.diagnostic import Span
 
-_MAX_RECOVERIES = 20  # brackets that are closed for the sake of what comes after them
+_MAX_RECOVERIES = 20  # attempts per file
 
 
 class ParseAttempt(Protocol):
-    """Of a text of a file: the tree, if there is one, and where the parser gave up over it."""
+    """An attempt to parse a text: its tree, if any, and the position of the parser's error."""
 
     file: str
     text: str
-    # The columns of characters that are not the user's, by line.
+    # The columns of characters that recovery inserted, by line.
     inserted: Mapping[int, tuple[int, ...]]
     error_position: tuple[int, int] | None
 
@@ -39,7 +39,7 @@ AttemptT = TypeVar("AttemptT", bound=ParseAttempt)
 def recover_unclosed(
     tried: AttemptT, root: Node | None, diagnostics: Diagnostics
 ) -> tuple[AttemptT, Node | None]:
-    """The last attempt and what it took; brackets that were closed for it are reported."""
+    """The last attempt and its tree. Reports the brackets that were closed."""
     guesses: list[Span] = []
     while tried.error_position is not None and len(guesses) < _MAX_RECOVERIES:
         found = find_unclosed_brackets(tried.text)

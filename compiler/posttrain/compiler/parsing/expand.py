@@ -1,4 +1,4 @@
-"""Second pass: one tree from the file, what it extends, its profiles and --set."""
+"""Second pass: merges the file, the files that it extends, its profiles and --set into one tree."""
 
 import posixpath
 
@@ -15,29 +15,29 @@ from posttrain.spec.diagnostic import Code, Label, Span
 
 BAD_BASE_FILE = Code(
     "PT0111",
-    "a file that the recipe extends cannot be used",
+    "invalid file in `extends`",
     "error",
-    "`extends` names recipe files by paths relative to the file that names them. They must exist, lie"
-    " in the recipe's own folder or below it, and not extend each other in a circle.",
+    "`extends` names recipe files by paths relative to the file that names them. The files must exist, be in"
+    " the recipe's folder or below it, and not extend each other in a cycle.",
     wrong=minimal_recipe(("name: demo", "name: demo\nextends: base.yaml")),
     right=minimal_recipe(("name: demo", "name: demo\nextends: lora.yaml")),
     files=(("lora.yaml", "description: shared settings\n"),),
 )
 BAD_PROFILE = Code(
     "PT0112",
-    "a profile is not written as one",
+    "invalid or unknown profile",
     "error",
-    "`profiles` maps names to overlays: mappings with the same sections as the recipe itself, laid over"
-    " it when the profile is chosen with --profile NAME.",
+    "`profiles` maps names to overlays: mappings with the same sections as the recipe. `--profile NAME`"
+    " merges an overlay into the recipe.",
     wrong=minimal_recipe(("name: demo", "name: demo\nprofiles: {smoke: 1}")),
     right=minimal_recipe(("name: demo", "name: demo\nprofiles: {smoke: {seed: 1}}")),
 )
 BAD_OVERRIDE = Code(
     "PT0113",
-    "a --set does not fit the recipe",
+    "invalid --set option",
     "error",
-    "--set takes PATH=VALUE: the path is written with dots and leads to a place that a mapping of the"
-    " recipe has or may have; the value is YAML.",
+    "--set takes PATH=VALUE. The path is dotted and names an existing or new key of a mapping in the recipe;"
+    " the value is YAML.",
     wrong=minimal_recipe(),
     right=MINIMAL_RECIPE,
 )
@@ -45,14 +45,14 @@ CODES = (BAD_BASE_FILE, BAD_PROFILE, BAD_OVERRIDE)
 
 
 def profile_names(root: MappingNode, request: CompileRequest) -> list[str]:
-    """The profiles that a recipe has, those of the files that it extends too."""
+    """The profiles of a recipe, including those of the files that it extends."""
     whole = _ExtendsResolver(request, Diagnostics()).resolve(root)
     entry = whole.entries.get("profiles")
     return list(entry.node.entries) if entry is not None and isinstance(entry.node, MappingNode) else []
 
 
 def expand(root: MappingNode, request: CompileRequest, diagnostics: Diagnostics) -> MappingNode:
-    """The tree with everything laid over it; its variables are filled in for each leg."""
+    """The merged tree. Variables are not filled in yet, because they can differ between legs."""
     whole = _ExtendsResolver(request, diagnostics).resolve(root)
     whole = _apply_profiles(whole, request, diagnostics)
     for setting in request.overrides:
@@ -60,12 +60,12 @@ def expand(root: MappingNode, request: CompileRequest, diagnostics: Diagnostics)
     return drop_keys(whole, "extends", "profiles")
 
 
-# More files than this are no recipe that a person could follow; two that name two each double quickly.
+# A limit on files that extend several others, because their number can grow exponentially.
 _MAX_FILES = 64
 
 
 class _ExtendsResolver:
-    """Reads the files that a recipe extends: each once for each time that it is named, up to a number."""
+    """Reads the files that a recipe extends, once per reference, up to `_MAX_FILES`."""
 
     def __init__(self, request: CompileRequest, diagnostics: Diagnostics) -> None:
         self.request = request
@@ -73,11 +73,11 @@ class _ExtendsResolver:
         self.files_read = 0
 
     def resolve(self, root: MappingNode) -> MappingNode:
-        """The root with all that it extends below it."""
+        """The root merged over the files that it extends."""
         return self._apply_extends(root, (self.request.source.name,), "")
 
     def _apply_extends(self, root: MappingNode, chain: tuple[str, ...], folder: str) -> MappingNode:
-        """The files that `root` extends, in order, with `root` laid over them."""
+        """The files that `root` extends, in order, with `root` merged over them."""
         root = normalize_sections(root, self.diagnostics)
         entry = root.entries.get("extends")
         if entry is None:
@@ -97,22 +97,21 @@ class _ExtendsResolver:
         path = posixpath.normpath(posixpath.join(folder, item.value))
         if path.startswith(("..", "/")):
             return self._report(
-                item, f"`{item.value}` leaves the recipe's folder", "copy the file beside the recipe"
+                item,
+                f"`{item.value}` is outside the recipe's folder",
+                "copy the file into the recipe's folder",
             )
         if path in chain:
-            circle = " -> ".join((*chain[chain.index(path) :], path))
-            return self._report(item, f"these files extend each other in a circle: {circle}")
+            cycle = " -> ".join((*chain[chain.index(path) :], path))
+            return self._report(item, f"circular `extends`: {cycle}")
         if self.files_read >= _MAX_FILES:
-            told = (
-                ""
-                if self.files_read > _MAX_FILES
-                else f"a recipe extends at most {_MAX_FILES} files, each time counted"
-            )
+            is_first = self.files_read == _MAX_FILES  # report it once
             self.files_read += 1
-            return self._report(item, told) if told else None
+            message = f"a recipe can extend at most {_MAX_FILES} files, repeated files included"
+            return self._report(item, message) if is_first else None
         data = self.request.read(path)
         if data is None:
-            message = f"there is no file `{shorten_path(path)}` beside the recipe"
+            message = f"there is no file `{shorten_path(path)}` in the recipe's folder"
             return self._report(item, message, missing_file_help(item.value))
         self.files_read += 1
         base = parse(SourceFile(path, data), self.diagnostics)
@@ -128,7 +127,8 @@ def _apply_profiles(root: MappingNode, request: CompileRequest, diagnostics: Dia
     if isinstance(profiles, MappingNode):
         for name, profile in profiles.entries.items():
             if not isinstance(profile.node, MappingNode):
-                diagnostics.add_at_span(BAD_PROFILE, profile.node.span, f"the profile `{name}` is no mapping")
+                message = f"the profile `{name}` is not a mapping"
+                diagnostics.add_at_span(BAD_PROFILE, profile.node.span, message)
     elif profiles is not None:
         diagnostics.add_at_span(BAD_PROFILE, profiles.span, "`profiles` maps names to overlays")
     known = profiles.entries if isinstance(profiles, MappingNode) else {}
@@ -157,8 +157,10 @@ def _apply_override(root: MappingNode, setting: tuple[str, str], diagnostics: Di
     blocked = _first_not_mapping(root, keys)
     if blocked is not None:
         where, node = blocked
-        label = Label(node.span, "this is no mapping")
-        diagnostics.add_at_span(BAD_OVERRIDE, span, f"`{where}` has nothing below it to set", labels=(label,))
+        label = Label(node.span, "not a mapping")
+        diagnostics.add_at_span(
+            BAD_OVERRIDE, span, f"`{where}` is not a mapping, so it has no keys to set", labels=(label,)
+        )
         return root
     merged = overlay(root, nested_mapping(keys, span, value))
     assert isinstance(merged, MappingNode)
@@ -166,7 +168,7 @@ def _apply_override(root: MappingNode, setting: tuple[str, str], diagnostics: Di
 
 
 def _parse_override(name: str, text: str, diagnostics: Diagnostics) -> Node | None:
-    """The value of a --set, read as the value of a key so that scalars and flows both work."""
+    """The value of a --set. It is parsed as the value of a key, so that scalars and flow collections work."""
     before = len(diagnostics.collected)
     tree = parse(SourceFile(name, f"value: {text}".encode()), diagnostics)
     if tree is None or list(tree.entries) != ["value"]:
@@ -176,7 +178,7 @@ def _parse_override(name: str, text: str, diagnostics: Diagnostics) -> Node | No
 
 
 def _shift_spans(node: Node, name: str, by: int) -> Node:
-    """The spans of a --set value count from the value itself."""
+    """The node with spans that count from the start of the --set value."""
     start, end = node.span.column - by, node.span.end_column - by
     span = Span(name, 1, max(1, start), 1, max(2, end))
     match node:

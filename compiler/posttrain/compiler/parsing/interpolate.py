@@ -1,6 +1,6 @@
-"""Third pass: fills ${vars.NAME} and ${matrix.NAME} in.
+"""Third pass: interpolates ${vars.NAME} and ${matrix.NAME}.
 
-A value that is nothing but one variable takes the variable's own type.
+A value that consists of a single variable takes the variable's type.
 """
 
 import re
@@ -15,11 +15,10 @@ from posttrain.spec.diagnostic import Code, Label
 
 UNKNOWN_VARIABLE = Code(
     "PT0121",
-    "an unknown variable",
+    "unknown variable",
     "error",
-    "${vars.NAME} stands for a value of the section `vars`, ${matrix.NAME} for the leg's value. Nothing else"
-    " can stand between ${ and }."
-    " Write $${ for a literal ${.",
+    "${vars.NAME} inserts a value of the section `vars`, and ${matrix.NAME} a value of the current leg of the"
+    " matrix. Other names are not allowed between ${ and }. Write $${ for a literal ${.",
     wrong=minimal_recipe(("count: 200", 'count: "${vars.rows}"')),
     right=minimal_recipe(
         ("name: demo", "name: demo\nvars: {rows: 200}"), ("count: 200", 'count: "${vars.rows}"')
@@ -27,18 +26,18 @@ UNKNOWN_VARIABLE = Code(
 )
 CIRCULAR_VARIABLE = Code(
     "PT0122",
-    "variables that stand for each other",
+    "circular variable reference",
     "error",
-    "A variable may name other variables, but not, by any way round, itself.",
+    "A variable can refer to other variables, but not to itself, directly or through others.",
     wrong=minimal_recipe(("name: demo", 'name: demo\nvars: {a: "${vars.b}", b: "${vars.a}"}')),
     right=MINIMAL_RECIPE,
 )
 LARGE_VARIABLE = Code(
     "PT0123",
-    "variables that grow without bound",
+    "variable expansion is too large",
     "error",
-    "A value with its variables filled in is longer than a recipe may be: variables that name one another"
-    " twice double with each step.",
+    "The interpolated text is longer than the limit for a recipe. Variables that refer to other variables"
+    " several times can grow exponentially.",
     wrong=minimal_recipe(
         (
             "name: demo",
@@ -51,14 +50,14 @@ LARGE_VARIABLE = Code(
 )
 CODES = (UNKNOWN_VARIABLE, CIRCULAR_VARIABLE, LARGE_VARIABLE)
 _MAX_TEXT = 1_000_000
-# Variables that stand for others, one within another; and the places that a diagnostic shows of them.
+# The limits for nested references between variables, and for the labels of a diagnostic.
 _MAX_NESTING, _MAX_LABELS = 64, 8
 _REFERENCE = re.compile(r"\$?\$\{([^{}]*)\}")
 _UNCLOSED = re.compile(r"(?<!\$)\$\{[^{}]*\Z")
 
 
 def interpolate(root: MappingNode, leg: Leg, used: set[str], diagnostics: Diagnostics) -> MappingNode:
-    """The tree of one leg, with all variables filled in; `used` gains the names it needed."""
+    """The tree of one leg with interpolated variables. Adds the names of used variables to `used`."""
     entry = root.entries.get("vars")
     declared = entry.node if entry and isinstance(entry.node, MappingNode) else None
     filler = _Interpolator(declared, leg, used, diagnostics)
@@ -77,7 +76,7 @@ class _Interpolator:
         self.resolved: dict[str, ScalarNode | None] = {}
         self.in_progress: list[str] = []
         self.diagnostics = diagnostics
-        # Characters of text that variables were put into.
+        # The total length of interpolated texts.
         self.inserted_chars = 0
 
     def fill(self, node: Node) -> Node:
@@ -99,7 +98,7 @@ class _Interpolator:
             return self._with_provenance(leaf, found, found.value) if found else leaf
         if _UNCLOSED.search(leaf.value):
             self.diagnostics.add_at_span(
-                UNKNOWN_VARIABLE, leaf.span, "a `${` here has no `}`", help="write ${vars.NAME}"
+                UNKNOWN_VARIABLE, leaf.span, "`${` without `}`", help="write ${vars.NAME}"
             )
             self.diagnostics.suppress(leaf.span)
             return leaf
@@ -122,8 +121,8 @@ class _Interpolator:
         return replace(leaf, value=filled, text=filled, via=(*leaf.via, *labels))
 
     def _too_large(self, leaf: ScalarNode) -> ScalarNode:
-        if self.inserted_chars <= 9 * _MAX_TEXT:  # once: what comes after it has the same cause
-            message = "the variables in this value fill more text than a recipe may hold"
+        if self.inserted_chars <= 9 * _MAX_TEXT:  # report it once: later errors have the same cause
+            message = "the interpolated variables exceed the text limit of a recipe"
             self.diagnostics.add_at_span(LARGE_VARIABLE, leaf.span, message)
         self.inserted_chars = 10 * _MAX_TEXT
         self.diagnostics.suppress(leaf.span)
@@ -151,27 +150,30 @@ class _Interpolator:
             legal = [*(f"vars.{known}" for known in self.raw), *axes]
             help, _ = hint(name, legal, what="variables")
             if section in ("env", "") or not key:
-                more = "the environment is not read: declare it under `vars`, and give --set vars.NAME=VALUE"
+                more = (
+                    "environment variables are not available: declare the name under `vars` and run with"
+                    " `--set vars.NAME=VALUE`"
+                )
                 help = more if not help.startswith("did you mean") else help
             self.diagnostics.add_at_span(
-                UNKNOWN_VARIABLE, use.span, f"`${{{name}}}` names no variable", help=help
+                UNKNOWN_VARIABLE, use.span, f"unknown variable `${{{name}}}`", help=help
             )
             self.diagnostics.suppress(use.span)
             return None
         self.used.add(f"vars.{key}")
         if key in self.in_progress:
-            circle = " -> ".join((*self.in_progress, key))
-            self.diagnostics.add_at_span(CIRCULAR_VARIABLE, use.span, f"variables in a circle: {circle}")
+            cycle = " -> ".join((*self.in_progress, key))
+            self.diagnostics.add_at_span(CIRCULAR_VARIABLE, use.span, f"circular variable reference: {cycle}")
             self.diagnostics.suppress(use.span)
             return None
         if len(self.in_progress) >= _MAX_NESTING:
-            message = f"more than {_MAX_NESTING} variables stand for one another here"
+            message = f"more than {_MAX_NESTING} nested variable references"
             self.diagnostics.add_at_span(LARGE_VARIABLE, use.span, message)
             self.resolved[key] = None
         if key not in self.resolved:
             node = self.raw[key].node
             self.in_progress.append(key)
-            # A variable that is no scalar is reported where `vars` is checked for its shape.
+            # A variable that is not a scalar is reported by the validation of `vars`.
             self.resolved[key] = self._interpolate_scalar(node) if isinstance(node, ScalarNode) else None
             self.in_progress.pop()
         if self.resolved[key] is None:

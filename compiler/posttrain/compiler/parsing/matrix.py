@@ -1,4 +1,4 @@
-"""`matrix`: one recipe for several models or values. Each combination is a leg of the plan."""
+"""Expands `matrix`: each combination of its values is a leg of the plan."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -17,19 +17,20 @@ _EXAMPLE_AXES = ("name: demo", "name: demo\nmatrix: {rate: [1.0e-4, 3.0e-4]}")
 _EXAMPLE_USE = ("epochs: 1,", 'epochs: 1, learning_rate: "${matrix.rate}",')
 BAD_MATRIX = Code(
     "PT0131",
-    "a matrix that is not one",
+    "invalid matrix",
     "error",
-    "`matrix` maps names to lists of values; every combination becomes a leg of the plan, in which"
-    " ${matrix.NAME} stands for its value. `exclude` drops the legs that agree with one of its mappings,"
-    " `include` adds legs, each of which gives every name a value.",
+    "`matrix` maps names to lists of values. Every combination becomes a leg of the plan, in which"
+    " ${matrix.NAME} is the value of the combination. `exclude` drops the legs that match one of its"
+    " mappings. `include` adds legs; each of them needs a value for every name.",
     wrong=minimal_recipe((_EXAMPLE_AXES[0], "name: demo\nmatrix: {rate: 1.0e-4}")),
     right=minimal_recipe(_EXAMPLE_AXES, _EXAMPLE_USE),
 )
 UNUSED_AXIS = Code(
     "PT0132",
-    "a matrix name that nothing uses",
+    "unused matrix name",
     "warning",
-    "No ${matrix.NAME} names it, so its values give legs that do not differ, and the work is done once.",
+    "No ${matrix.NAME} refers to this name, so its legs are identical and run only once. Use the name or"
+    " remove it.",
     wrong=minimal_recipe(_EXAMPLE_AXES),
     right=minimal_recipe(_EXAMPLE_AXES, _EXAMPLE_USE),
 )
@@ -42,12 +43,12 @@ class Leg:
     """One combination: a value for every name, in the order of the names."""
 
     values: Mapping[str, ScalarNode]
-    # The matrix itself is mistaken: what names it has nothing to stand for, and is no further mistake.
+    # Whether the matrix is invalid. References to it are then not reported.
     invalid: bool = False
 
 
 def expand_matrix(root: MappingNode, diagnostics: Diagnostics) -> list[Leg]:
-    """The legs of a recipe; a single one without values when it has no matrix."""
+    """The legs of a recipe; a single leg without values if it has no matrix."""
     entry = root.entries.get("matrix")
     if entry is None:
         return [Leg({})]
@@ -63,10 +64,10 @@ def expand_matrix(root: MappingNode, diagnostics: Diagnostics) -> list[Leg]:
         missing = [name for name in axes if name not in included]
         if missing:
             span = entry.node.entries["include"].key_span
-            diagnostics.add_at_span(BAD_MATRIX, span, f"a leg to include gives no value to `{missing[0]}`")
+            diagnostics.add_at_span(BAD_MATRIX, span, f"a leg of `include` has no value for `{missing[0]}`")
         found.append(Leg(included))
     if not found:
-        diagnostics.add_at_span(BAD_MATRIX, entry.key_span, "no leg is left of this matrix")
+        diagnostics.add_at_span(BAD_MATRIX, entry.key_span, "the matrix has no legs left")
         return [Leg({}, invalid=True)]
     return found
 
@@ -86,13 +87,16 @@ def _parse_axes(node: Node, diagnostics: Diagnostics) -> Axes | None:
             odd = next((value for value in values if not isinstance(value, ScalarNode)), entry.node)
             what = "plain values" if values else "a list of values"
             message = f"`{name}` takes {what}; found {describe_node(odd)}"
-            help = "`exclude` drops legs, `include` adds some" if isinstance(odd, MappingNode) else ""
+            help = (
+                "use `exclude` to drop legs and `include` to add legs" if isinstance(odd, MappingNode) else ""
+            )
             diagnostics.add_at_span(BAD_MATRIX, odd.span, message, help=help)
             return None
         axes[name] = leaves
         count *= len(leaves)
     if count > MAX_LEGS:
-        diagnostics.add_at_span(BAD_MATRIX, node.span, f"{count} legs are more than {MAX_LEGS}")
+        message = f"the matrix has {count} legs, but the maximum is {MAX_LEGS}"
+        diagnostics.add_at_span(BAD_MATRIX, node.span, message)
         return None
     return axes
 
@@ -130,11 +134,11 @@ def _matches(leg: Leg, given: Mapping[str, ScalarNode]) -> bool:
 def check_unused_axes(
     root: MappingNode, legs: Sequence[Leg], used: set[str], diagnostics: Diagnostics
 ) -> None:
-    """Report names of the matrix that nothing names."""
+    """Report names of the matrix that nothing uses."""
     entry = root.entries.get("matrix")
     if entry is None or not isinstance(entry.node, MappingNode):
         return
     for name in legs[0].values:
         if f"matrix.{name}" not in used:
             span = entry.node.entries[name].key_span
-            diagnostics.add_at_span(UNUSED_AXIS, span, f"nothing names ${{matrix.{name}}}")
+            diagnostics.add_at_span(UNUSED_AXIS, span, f"nothing uses ${{matrix.{name}}}")

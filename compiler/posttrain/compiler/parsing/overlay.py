@@ -1,4 +1,4 @@
-"""Laying one tree over another: what `extends`, profiles and --set are made of."""
+"""Merges one tree over another, for `extends`, profiles and --set."""
 
 from dataclasses import replace
 
@@ -7,10 +7,10 @@ from posttrain.spec.diagnostic import Label, Span
 
 
 def overlay(base: Node, over: Node) -> Node:
-    """`over` laid on `base`: mappings merge key by key, a null takes a key away that is there, and
-    everything else is replaced."""
+    """Merge `over` over `base`: mappings merge key by key, a null removes an existing key, and other values
+    are replaced."""
     if not (isinstance(base, MappingNode) and isinstance(over, MappingNode)):
-        return _with_provenance(over, Label(base.span, "instead of this"))
+        return _with_provenance(over, Label(base.span, "replaces this value"))
     entries = dict(base.entries)
     for key, entry in over.entries.items():
         below = entries.get(key)
@@ -19,12 +19,12 @@ def overlay(base: Node, over: Node) -> Node:
             continue
         node = overlay(below.node, entry.node) if below else entry.node
         entries[key] = Entry(entry.key_span, node)
-    # The base keeps its place: that is where most of the merged mapping was written.
+    # The span of the base, because most of the merged mapping is there.
     return MappingNode(entries, base.span, base.via)
 
 
 def nested_mapping(path: list[str], span: Span, node: Node) -> Node:
-    """A mapping that holds only `node`, at a path."""
+    """A mapping that contains only `node`, at a path."""
     for key in reversed(path):
         node = MappingNode({key: Entry(span, node)}, span)
     return node

@@ -1,4 +1,4 @@
-"""First pass: text to a tree with spans. YAML 1.2, in bounded time and memory."""
+"""First pass: parses text to a tree with spans. YAML 1.2, in bounded time and memory."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -31,7 +31,7 @@ from posttrain.spec.diagnostic import Label, Span
 
 
 class _ParseAborted(Exception):
-    """Ends the parse; the reason has been reported."""
+    """Aborts the parse after a reported error."""
 
 
 def parse(source: SourceFile, diagnostics: Diagnostics) -> MappingNode | None:
@@ -64,8 +64,8 @@ def _file_start(file: str) -> Span:
 
 def _decode(source: SourceFile, diagnostics: Diagnostics) -> str:
     if len(source.data) > MAX_BYTES:
-        message = f"the file has more than {MAX_BYTES // 2**20} MiB, the most that a recipe has"
-        help = "put data into files that `datasets` name"
+        message = f"the file is larger than {MAX_BYTES // 2**20} MiB, the maximum for a recipe"
+        help = "move data to files that `datasets` name"
         diagnostics.add_at_span(TOO_LARGE, _file_start(source.name), message, help=help)
         raise _ParseAborted
     try:
@@ -79,23 +79,23 @@ def _decode(source: SourceFile, diagnostics: Diagnostics) -> str:
 
 
 class _Composer:
-    """Builds the tree from the parser's events, counting as it goes."""
+    """Builds the tree from the parser's events, and counts its nodes."""
 
     def __init__(self, file: str, text: str, added: Mapping[int, tuple[int, ...]] | None = None) -> None:
         self.file = file
         self.text = text
-        # The columns of characters that are not the user's, by line.
+        # The columns of characters that recovery inserted, by line.
         self.inserted = added or {}
         self.diagnostics = Diagnostics()
         self.aborted = False
-        # Where the parser gave up.
+        # The position of the parser's error.
         self.error_position: tuple[int, int] | None = None
         self.anchors: dict[str, tuple[Node, int]] = {}
         self.nodes = 0
         self.events: Iterator[Any] = self._parse_events(text)
 
     def compose(self) -> Node | None:
-        """The tree, if the text is one; what is wrong with it is in `diagnostics` either way."""
+        """The tree, or None after an error. Errors are in `diagnostics`."""
         try:
             return self._document()
         except _ParseAborted:
@@ -103,7 +103,7 @@ class _Composer:
             return None
 
     def for_text(self, text: str, added: Mapping[int, tuple[int, ...]]) -> "_Composer":
-        """For another text of the same file."""
+        """A composer for another text of the same file."""
         return _Composer(self.file, text, added)
 
     def _document(self) -> Node | None:
@@ -111,14 +111,14 @@ class _Composer:
         for event in self.events:
             name = type(event).__name__
             if name == "DocumentStartEvent" and event.version not in (None, (1, 2)):
-                asked = ".".join(str(number) for number in event.version)
-                message = f"the file asks for YAML {asked}; a recipe is YAML 1.2"
+                version = ".".join(str(number) for number in event.version)
+                message = f"the file declares YAML {version}, but a recipe is YAML 1.2"
                 self.diagnostics.add_at_span(
                     UNSUPPORTED, self._span(event), message, help="remove the line `%YAML`"
                 )
             if name == "DocumentStartEvent" and root is not None:
-                message = "a second document begins here"
-                help = "a recipe is one; the other is a file of its own"
+                message = "second document in one file"
+                help = "a recipe is one document: move the other one to its own file"
                 self.diagnostics.add_at_span(NO_MAPPING, self._span(event), message, help=help)
                 raise _ParseAborted
             if name not in ("StreamStartEvent", "DocumentStartEvent") and not name.endswith("EndEvent"):
@@ -160,7 +160,7 @@ class _Composer:
         tag = str(getattr(event, "ctag", None))
         if tag not in ("None", "!") or (tag == "!" and kind == "ScalarEvent" and event.style is None):
             self.diagnostics.add_at_span(
-                UNSUPPORTED, self._span(event), f"the tag `{event.ctag}` has no meaning here"
+                UNSUPPORTED, self._span(event), f"unsupported YAML tag `{event.ctag}`"
             )
         before = self.nodes
         match kind:
@@ -177,7 +177,7 @@ class _Composer:
     def _alias(self, event: Any) -> Node:
         known = self.anchors.get(event.anchor)
         if known is None:
-            message = f"no anchor `&{event.anchor}` before this alias"
+            message = f"there is no anchor `&{event.anchor}` before this alias"
             help, _ = hint(event.anchor, self.anchors, what="anchors")
             self.diagnostics.add_at_span(YAML_ERROR, self._span(event), message, help=help)
             raise _ParseAborted
@@ -218,24 +218,22 @@ class _Composer:
                 and not value.text
                 and value.span.column == value.span.end_column
             ):
-                value = replace(value, span=span)  # nothing was written: the key says where
+                value = replace(value, span=span)  # an empty value has no text: use the key's place
             if key == "<<" and item.style is None:
                 merged += self._merge_sources(value)
             elif key in entries:
                 first = Label(entries[key].key_span, "first written here")
-                self.diagnostics.add_at_span(
-                    DUPLICATE_KEY, span, f"the key `{key}` is written twice", labels=(first,)
-                )
+                self.diagnostics.add_at_span(DUPLICATE_KEY, span, f"duplicate key `{key}`", labels=(first,))
             else:
                 entries[key] = Entry(span, value)
         raise _ParseAborted
 
     def _merge_sources(self, value: Node) -> list[Node]:
-        """The mappings that `<<` brings in."""
+        """The mappings that `<<` merges."""
         sources = value.items if isinstance(value, SequenceNode) else (value,)
         for source in sources:
             if not isinstance(source, MappingNode):
-                message = "`<<` brings the keys of other mappings in: it takes a mapping, or a list of them"
+                message = "`<<` merges the keys of other mappings: it takes a mapping or a list of mappings"
                 self.diagnostics.add_at_span(UNSUPPORTED, source.span, message)
         return list(sources)
 
@@ -243,8 +241,8 @@ class _Composer:
         span = self._span(event)
         if type(event).__name__ != "ScalarEvent":
             braces = type(event).__name__ == "MappingStartEvent" and event.flow_style
-            help = '`{{ ... }}` is not filled in: write "${vars.NAME}"' if braces else ""
-            self.diagnostics.add_at_span(UNSUPPORTED, span, "a key must be a word", help=help)
+            help = '`{{ ... }}` is not interpolated: write "${vars.NAME}"' if braces else ""
+            self.diagnostics.add_at_span(UNSUPPORTED, span, "a key must be a scalar", help=help)
             raise _ParseAborted
         self._check_size(event, 1, 0)
         return event.value, span
@@ -260,5 +258,5 @@ class _Composer:
         return Span(self.file, start.line + 1, from_ + 1, end.line + 1, to + 1)
 
     def original_column(self, line: int, column: int) -> int:
-        """A column as the user's text has it."""
+        """The column in the user's text."""
         return column - sum(one < column for one in self.inserted.get(line, ()))

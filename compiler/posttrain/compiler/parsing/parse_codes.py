@@ -1,4 +1,4 @@
-"""What a text may be wrong in before it is a tree, and how large a recipe may be."""
+"""Diagnostic codes of the parser, and the size limits of a recipe."""
 
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
 from posttrain.spec.diagnostic import Code
@@ -9,11 +9,11 @@ MAX_NODES = 400_000
 
 YAML_ERROR = Code(
     "PT0101",
-    "the file is not YAML",
+    "YAML syntax error",
     "error",
-    "The text breaks a rule of YAML, such as a bracket that is not closed, a tab used to indent, or"
-    " a wrong indentation. A bracket that is not closed is taken as closed before the next line that begins a"
-    " block, and the rest is checked; after any other slip nothing is until it is mended.",
+    "The text violates the YAML syntax: for example an unclosed bracket, a tab in the indentation or a wrong"
+    " indentation. The compiler assumes that an unclosed bracket ends before the next line that starts a"
+    " block, and checks the rest. After any other syntax error it checks nothing else: fix the error first.",
     wrong=minimal_recipe(("{init: characters}", "{init: characters")),
     right=MINIMAL_RECIPE,
 )
@@ -27,25 +27,25 @@ NOT_TEXT = Code(
 )
 DUPLICATE_KEY = Code(
     "PT0103",
-    "a key is written twice",
+    "duplicate key",
     "error",
-    "One mapping holds the same key twice. YAML readers keep one of them and drop the other in"
-    " silence, so this is an error here. Keep one.",
+    "A mapping contains the same key twice. Many YAML parsers silently drop one of the two values, so this is"
+    " an error. Remove one of them.",
     wrong=minimal_recipe(("name: demo", "name: demo\nname: again")),
     right=MINIMAL_RECIPE,
 )
 TOO_LARGE = Code(
     "PT0104",
-    "the file is too large, too deep or expands without bound",
+    "file too large or too deeply nested",
     "error",
     f"A recipe has at most {MAX_BYTES // 2**20} MiB, {MAX_DEPTH} levels and {MAX_NODES} nodes,"
-    " counted after aliases are expanded. Data belongs in data files, which datasets name.",
+    " counted after the expansion of aliases. Move data to files that `datasets` name.",
     wrong=minimal_recipe(("name: demo", "name: " + "[" * 80 + "]" * 80)),
     right=MINIMAL_RECIPE,
 )
 NO_MAPPING = Code(
     "PT0105",
-    "the file holds no recipe",
+    "not a recipe",
     "error",
     "A recipe is one YAML document whose top level is a mapping from section names to sections.",
     wrong="- recipe\n- 1\n",
@@ -53,10 +53,10 @@ NO_MAPPING = Code(
 )
 UNSUPPORTED = Code(
     "PT0106",
-    "YAML tags and complex keys have no meaning in a recipe",
+    "unsupported YAML feature",
     "error",
-    "Keys are words, and values have the types that the language gives them: tags such as `!!int` or"
-    " `!custom`, and keys that are lists or mappings, are refused. The merge key `<<` takes mappings alone.",
+    "Recipes do not support tags such as `!!int` or `!custom`, nor keys that are lists or mappings. The"
+    " type of a value is determined by its field. The merge key `<<` accepts only mappings.",
     wrong=minimal_recipe(("name: demo", "name: !!str demo")),
     right=MINIMAL_RECIPE,
 )

@@ -1,7 +1,7 @@
-"""Third pass: the tree to a typed recipe. What does not fit is reported and left out.
+"""Fourth pass: converts the tree to a typed recipe. Invalid declarations are reported and omitted.
 
-Declarations are held to their models one by one, so that a mistake in one hides nothing in another.
-The names of those left out are kept: a reference to one of them is no mistake of its own.
+Declarations are validated one by one, so that an error in one does not hide errors in another. The names of
+invalid declarations are recorded, so that references to them are not reported again.
 """
 
 import re
@@ -23,37 +23,36 @@ from posttrain.spec.record import record
 
 NO_VERB = Code(
     "PT0211",
-    "a stage that does not say what it does",
+    "missing or ambiguous stage verb",
     "error",
-    "A stage is known by its verb: exactly one of the keys train, eval, benchmark, gate, export, generate,"
+    "A stage has exactly one verb, which is one of the keys train, eval, benchmark, gate, export, generate,"
     " script.",
     wrong=minimal_recipe(("{train: sft,", "{trains: sft,")),
     right=MINIMAL_RECIPE,
 )
 BAD_NAME = Code(
     "PT0212",
-    "a name that cannot be used",
+    "invalid name",
     "error",
-    "Names of models, datasets, rewards and stages begin with a letter and hold at most 64 letters,"
-    " digits, `-` and `_`. A dot would read as a part of something.",
+    "Names of models, datasets, rewards and stages start with a letter and have at most 64 letters, digits,"
+    " `-` and `_`. Dots are not allowed, because they separate a name from a part, as in NAME.PART.",
     wrong=minimal_recipe(("  base:", "  my.base:"), ("model: base", "model: my.base")),
     right=MINIMAL_RECIPE,
 )
 NO_STAGES = Code(
     "PT0213",
-    "a recipe without stages",
+    "no stages",
     "error",
-    "Stages are what is done; a recipe needs at least one. A file that only others extend is not"
-    " compiled by itself.",
+    "A recipe needs at least one stage. A file that other recipes extend cannot be compiled on its own.",
     wrong="recipe: 1\nname: demo\nstages: {}\n",
     right=MINIMAL_RECIPE,
 )
 NAME_TAKEN = Code(
     "PT0214",
-    "one name for two things",
+    "duplicate name",
     "error",
-    "A stage, a model, a dataset and an endpoint share one space of names, since a reference to any of"
-    " them is just the name.",
+    "Stages, models, datasets and endpoints share one namespace, because a reference to any of them is only"
+    " the name. Rename one of the two.",
     wrong=minimal_recipe(("  check: {eval: sft", "  base: {eval: sft")),
     right=MINIMAL_RECIPE,
 )
@@ -65,7 +64,7 @@ DeclarationT = TypeVar("DeclarationT", bound=Declaration)
 
 @record(kw_only=True)
 class TypedRecipe:
-    """A recipe's declarations that are well-formed, and the names of those that are not."""
+    """The valid declarations of a recipe, and the names of the invalid ones."""
 
     root: MappingNode
     name: str
@@ -110,12 +109,12 @@ def build_typed_recipe(root: MappingNode, diagnostics: Diagnostics) -> TypedReci
 
 @cache
 def legal_sections() -> frozenset[str]:
-    """What may stand at the top level of a recipe."""
+    """The legal keys at the top level of a recipe."""
     return frozenset((*keys_of(Header), *SECTIONS, "stages", "extends", "profiles", "matrix"))
 
 
 def normalize_sections(root: MappingNode, diagnostics: Diagnostics) -> MappingNode:
-    """The tree without sections that have no meaning: those are reported, and taken for what was meant."""
+    """The tree with only legal sections. Unknown ones are reported and corrected or removed."""
     if root.entries.keys() <= legal_sections():
         return root
     from posttrain.compiler.parsing.section_names import correct_sections
@@ -154,19 +153,19 @@ def _named_nodes(
         return {}
     for name in entry.node.entries:
         if not VALID_NAME.match(name):
-            diagnostics.add(BAD_NAME, (section, name), f"`{name}` cannot be a name", key=True)
+            diagnostics.add(BAD_NAME, (section, name), f"invalid name `{name}`", key=True)
             broken.add(name)
     return {name: inner.node for name, inner in entry.node.entries.items()}
 
 
 def _mapping_help(node: Node) -> str:
-    """How a section that is no mapping was meant to be written."""
+    """The help for a section that is not a mapping."""
     if isinstance(node, ScalarNode):
-        return "leave the section out, or name what it declares: NAME: {...}" if node.value is None else ""
+        return "remove the section, or add a declaration: NAME: {...}" if node.value is None else ""
     first = node.items[0] if isinstance(node, SequenceNode) and node.items else None
     named = first.entries.get("name") if isinstance(first, MappingNode) else None
     name = named.node.text if named is not None and isinstance(named.node, ScalarNode) else "NAME"
-    return f"write `{name}: ...` in place of `- name: {name}`"
+    return f"write `{name}: ...` instead of `- name: {name}`"
 
 
 def _stages(root: MappingNode, diagnostics: Diagnostics, broken: set[str]) -> dict[str, AnyStage]:
@@ -198,7 +197,7 @@ def _stage(node: Node, path: KeyPath, diagnostics: Diagnostics) -> AnyStage | No
 
 
 def _recover_verb(node: MappingNode, path: KeyPath, diagnostics: Diagnostics) -> AnyStage | None:
-    """Report a stage without a verb; where one is misspelt, the stage is taken for what was meant."""
+    """Report a stage without a verb. A misspelled verb is corrected, so that the stage is checked too."""
     from posttrain.compiler.diagnosis.key_suggestions import key_hint, suggest_key
 
     others = {key for verb in VERBS.values() for key in keys_of(verb)} - set(VERBS)
@@ -213,8 +212,8 @@ def _recover_verb(node: MappingNode, path: KeyPath, diagnostics: Diagnostics) ->
     if suggestion is None or meant is None:
         return None
     diagnostics.set_root(rename_key(diagnostics.root, where, meant))
-    mended = rename_key(node, (suggestion,), meant)
-    return validate(VERBS[meant], mended, path, diagnostics)
+    corrected = rename_key(node, (suggestion,), meant)
+    return validate(VERBS[meant], corrected, path, diagnostics)
 
 
 def _check_duplicate_names(root: MappingNode, diagnostics: Diagnostics) -> None:
@@ -224,6 +223,6 @@ def _check_duplicate_names(root: MappingNode, diagnostics: Diagnostics) -> None:
         for name in entry.node.entries if entry and isinstance(entry.node, MappingNode) else ():
             if name in taken:
                 label = Label(diagnostics.span(taken[name], key=True), "first used here")
-                message = f"the name `{name}` stands for something else already"
+                message = f"the name `{name}` is already in use"
                 diagnostics.add(NAME_TAKEN, (section, name), message, key=True, labels=(label,))
             taken.setdefault(name, (section, name))

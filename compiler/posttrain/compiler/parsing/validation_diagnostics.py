@@ -1,4 +1,4 @@
-"""Holds a piece of the tree to a declaration, and turns what does not fit into diagnostics."""
+"""Validates a part of the tree against a declaration, and converts validation errors to diagnostics."""
 
 import re
 from collections.abc import Sequence
@@ -24,34 +24,36 @@ from posttrain.spec.validation import DeclarationError, FieldError, parse_declar
 
 UNKNOWN_KEY = Code(
     "PT0201",
-    "an unknown key",
+    "unknown key",
     "error",
-    "The key has no meaning here. Nothing is ignored in silence: a misspelt option that has no effect"
-    " costs a training run.",
+    "The mapping has no such key. Unknown keys are errors, because a misspelled option without effect can"
+    " waste a training run. `recipe explain` lists the keys of every section.",
     wrong=minimal_recipe(("epochs: 1", "epoch: 1")),
     right=MINIMAL_RECIPE,
 )
 MISSING_KEY = Code(
     "PT0202",
-    "a key is missing",
+    "missing key",
     "error",
-    "The mapping needs this key: it has no default.",
+    "The key is required, because it has no default. Add it.",
     wrong=minimal_recipe(("num_hidden_layers: 2, ", "")),
     right=MINIMAL_RECIPE,
 )
 WRONG_TYPE = Code(
     "PT0203",
-    "a value of the wrong type",
+    "wrong type",
     "error",
-    "The field takes another type. Text that looks like a number, such as 1_000 or 10k, is text in YAML.",
+    "The value does not have the type of its field. YAML reads spellings such as 1_000 and 10k as text, not"
+    " as numbers.",
     wrong=minimal_recipe(("batch_size: 4", "batch_size: 1_000")),
     right=MINIMAL_RECIPE,
 )
 WRONG_VALUE = Code(
     "PT0204",
-    "a value that the field does not take",
+    "invalid value",
     "error",
-    "The value has the right type, but lies outside what the field takes.",
+    "The value has the right type, but the field does not accept it: it is out of bounds, does not match a"
+    " pattern, or is not one of the legal values.",
     wrong=minimal_recipe(("num_hidden_layers: 2", "num_hidden_layers: 0")),
     right=MINIMAL_RECIPE,
 )
@@ -62,7 +64,7 @@ DeclarationT = TypeVar("DeclarationT", bound=Declaration)
 def validate(
     model: type[DeclarationT], node: Node, path: KeyPath, diagnostics: Diagnostics
 ) -> DeclarationT | None:
-    """The declaration, or None when the tree does not fit; then every reason is reported."""
+    """The declaration, or None after reported errors."""
     try:
         return parse_declaration(model, node_to_builtins(node))
     except DeclarationError as error:
@@ -76,7 +78,7 @@ def _revalidate_corrected(
     path: KeyPath,
     diagnostics: Diagnostics,
 ) -> DeclarationT | None:
-    """Report what is wrong. What can be told apart from that is given nonetheless, for later checks."""
+    """Report the errors. If they can be corrected or isolated, return the declaration for later checks."""
     from posttrain.compiler.diagnosis.key_correction import correct_keys, drop_independent_fields
 
     unknown = [problem for problem in problems if problem.kind == "unknown"]
@@ -101,10 +103,10 @@ def _report(problem: FieldError, found: Node, path: KeyPath, out: Diagnostics) -
             from posttrain.compiler.diagnosis.key_suggestions import key_hint
 
             help, meant = key_hint(key, problem.legal, what="keys here")
-            said, secret = f"unknown key `{key}`", problem.legal == tuple(keys_of(Secret))
-            out.add(UNKNOWN_KEY, path, said, key=True, help=help, replace=meant, secret=secret)
+            message, secret = f"unknown key `{key}`", problem.legal == tuple(keys_of(Secret))
+            out.add(UNKNOWN_KEY, path, message, key=True, help=help, replace=meant, secret=secret)
         case "missing":
-            out.add(MISSING_KEY, path, f"the key `{key}` is missing", help=problem.message)
+            out.add(MISSING_KEY, path, f"missing key `{key}`", help=problem.message)
         case "key":
             out.add(
                 WRONG_VALUE,
@@ -117,7 +119,7 @@ def _report(problem: FieldError, found: Node, path: KeyPath, out: Diagnostics) -
             out.add(
                 WRONG_TYPE,
                 path,
-                "a secret is named here, and never written",
+                "a recipe must not contain a secret, only its name",
                 help=_ENV_VARIABLE_HELP,
                 secret=True,
             )
@@ -127,7 +129,7 @@ def _report(problem: FieldError, found: Node, path: KeyPath, out: Diagnostics) -
             _report_wrong_value(problem, found, path, out)
 
 
-_ENV_VARIABLE_HELP = "write {env: NAME}, with the name of the environment variable that holds it"
+_ENV_VARIABLE_HELP = "write {env: NAME}, with the name of the environment variable that contains it"
 _TYPE_NAMES = {
     int: "a whole number",
     float: "a number",
@@ -148,12 +150,12 @@ def _type_name(kind: Any) -> str:
     return _TYPE_NAMES.get(get_origin(kind) or kind, "another type")
 
 
-def _report_wrong_type(wanted: Sequence[Any], found: Node, path: KeyPath, out: Diagnostics) -> None:
+def _report_wrong_type(types: Sequence[Any], found: Node, path: KeyPath, out: Diagnostics) -> None:
     from posttrain.compiler.diagnosis.type_fixes import suggest_fix
 
     key = next((step for step in reversed(path) if isinstance(step, str)), "")
-    help, replace = suggest_fix(wanted, found, key)
-    kinds = [kind for kind in wanted if kind is not int or float not in wanted]
+    help, replace = suggest_fix(types, found, key)
+    kinds = [kind for kind in types if kind is not int or float not in types]
     expected = " or ".join(dict.fromkeys(_type_name(kind) for kind in kinds))
     out.add(
         WRONG_TYPE, path, f"expected {expected}, found {describe_node(found)}", help=help, replace=replace
@@ -164,7 +166,7 @@ def _report_wrong_value(problem: FieldError, found: Node, path: KeyPath, out: Di
     help, replace = _pattern_help(problem, found), None
     message = problem.message
     if isinstance(found, ScalarNode) and found.text in problem.legal:
-        help, replace = f"the quotes make it text; write {found.text}", found.text
+        help, replace = f"the quotes make it text: write {found.text}", found.text
     elif isinstance(found, ScalarNode) and problem.legal:
         from posttrain.compiler.diagnosis.key_suggestions import suggest_key
 
@@ -173,7 +175,7 @@ def _report_wrong_value(problem: FieldError, found: Node, path: KeyPath, out: Di
         help = (
             did_you_mean(replace, known, "values here") if replace else format_choices(known, "values here")
         )
-    elif isinstance(found, ScalarNode) and message.startswith(_FRACTION_MESSAGES):
+    elif isinstance(found, ScalarNode) and message in _FRACTION_MESSAGES:
         help, replace = _fraction_help(found)
     if isinstance(found, ScalarNode) and message.startswith(("must", "does", "is ")):
         message = f"`{abbreviated_text(found)}` {message}"
@@ -186,10 +188,10 @@ _FRACTION_MESSAGES = ("must be below 1", "must be at most 1")
 
 
 def _fraction_help(found: ScalarNode) -> tuple[str, str | None]:
-    """A share is below 1: 95 was meant as 0.95."""
+    """The fix for a percentage in place of a fraction: 0.95 for 95."""
     if isinstance(found.value, int | float) and 1 < found.value <= 100:
         meant = f"{found.value / 100:g}"
-        return f"this is a share, not per cent: write {meant}", meant
+        return f"the value is a fraction, not a percentage: write {meant}", meant
     return "", None
 
 
@@ -200,13 +202,13 @@ def _pattern_help(problem: FieldError, found: Node) -> str:
         return f"it must match {problem.expected[0]}"
     written = found.text if isinstance(found, ScalarNode) and problem.kind != "key" else str(problem.path[-1])
     meant = re.sub(r"[^A-Za-z0-9_-]+", "-", written).strip("-0123456789_")[:64]
-    return "a name begins with a letter and holds letters, digits, `-` and `_`, 64 at most" + (
-        f": {meant}, say" if meant else ""
+    return "a name starts with a letter and has at most 64 letters, digits, `-` and `_`" + (
+        f", such as {meant}" if meant else ""
     )
 
 
 def describe_node(node: Node) -> str:
-    """What a value is, in words for a message."""
+    """A description of a value for messages."""
     match node:
         case MappingNode():
             return "a mapping"
@@ -223,5 +225,5 @@ def describe_node(node: Node) -> str:
 
 
 def abbreviated_text(leaf: ScalarNode) -> str:
-    """A value as written, or its beginning."""
+    """The text of a value, truncated."""
     return leaf.text if len(leaf.text) <= 40 else leaf.text[:37] + "..."

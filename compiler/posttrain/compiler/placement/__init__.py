@@ -1,1 +1,1 @@
-"""How stages lie on the target: processes, strategy, micro-batch and rollouts, with memory and time."""
+"""Placement of stages on the target: processes, strategy, micro-batch, rollouts, memory and time."""

@@ -1,4 +1,4 @@
-"""What a stage is estimated to take on its target, with the terms, the reasons and what is assumed."""
+"""The estimated memory, time and cost of a stage on its target, with terms, reasons and assumptions."""
 
 from typing import Any
 
@@ -14,10 +14,9 @@ from posttrain.compiler.placement.stage_workload import (
 )
 from posttrain.compiler.placement.target import GB, Target
 
-ROW_COUNT_UNKNOWN = "how many rows there are is known only when they are read: give the dataset a `size`"
-_STARTUP_SECONDS = (
-    60.0  # seconds in which a process imports, reads weights and compiles, before the first step
-)
+ROW_COUNT_UNKNOWN = "the number of rows is not known before the run: set `size` of the dataset"
+# The seconds before the first step, in which a process imports libraries, loads weights and compiles.
+_STARTUP_SECONDS = 60.0
 
 
 def training_estimate_record(
@@ -33,7 +32,7 @@ def training_estimate_record(
 def estimate_record(
     work: Workload, memory: MemoryEstimate, schedule: ExpectedWork | None, target: Target
 ) -> dict[str, Any]:
-    """Memory of one device with its terms; time and price where the amount of work is known."""
+    """Return the memory of one device with its terms, and time and price if the amount of work is known."""
     found: dict[str, Any] = {
         "memory_gb": _to_gb(memory.total),
         "limit_gb": _to_gb(memory.limit) if target.memory_known else None,
@@ -70,22 +69,20 @@ def _time_record(duration: Duration, work: Workload, target: Target) -> dict[str
 
 
 def _placement_reasons(chosen: EvaluatedPlacement, target: Target) -> list[str]:
-    """The choice in words, as people would defend it."""
+    """Return the reasons for the choice as text."""
     choice, work = chosen.choice, chosen.workload
     batch = f"{choice.micro_batch_size} x {work.accumulation} x {choice.processes}"
     reasons = [f"micro-batch x accumulation x processes: {batch}"]
     if choice.strategy not in ("single", "ddp"):
-        reasons.append(f"{choice.strategy}: one copy a GPU does not fit on {target.display_name}")
+        reasons.append(f"{choice.strategy}: one copy per GPU does not fit on {target.display_name}")
     if choice.gradient_checkpointing and target.gpus:
-        reasons.append(
-            "gradient checkpointing: faster with the micro-batch that it makes room for, or needed"
-        )
+        reasons.append("gradient checkpointing: needed, or faster because it allows a larger micro-batch")
     rollout = choice.rollout
     if rollout is not None and rollout.engine == "vllm":
-        place = "beside the training" if rollout.colocated else "on GPUs of its own"
-        asleep = ", asleep while the model trains" if rollout.enable_sleep_mode else ""
+        place = "on the GPUs of the training" if rollout.colocated else "on separate GPUs"
+        sleep = ", in sleep mode during training" if rollout.enable_sleep_mode else ""
         over = f" over {rollout.tensor_parallel_size} GPUs" if rollout.tensor_parallel_size > 1 else ""
-        reasons.append(f"vLLM {place}{over}, {rollout.gpu_memory_utilization:.0%} of a GPU{asleep}")
+        reasons.append(f"vLLM {place}{over}, {rollout.gpu_memory_utilization:.0%} of a GPU{sleep}")
     return reasons
 
 
@@ -94,10 +91,10 @@ def _assumptions(stage: StageRequirements) -> list[str]:
     if stage.completions_per_step:
         return [
             *about,
-            f"prompts of {stage.prompt_tokens} tokens at most",
-            f"completions of {MEAN_COMPLETION_SHARE:.0%} of their longest length on average",
+            f"prompts of at most {stage.prompt_tokens} tokens",
+            f"mean completion length: {MEAN_COMPLETION_SHARE:.0%} of the maximum",
         ]
-    return [*about, f"rows of {MEAN_ROW_SHARE:.0%} of {stage.length} tokens on average"]
+    return [*about, f"mean row length: {MEAN_ROW_SHARE:.0%} of {stage.length} tokens"]
 
 
 def _to_gb(size: float) -> float:

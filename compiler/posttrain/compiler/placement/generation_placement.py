@@ -1,4 +1,4 @@
-"""Lays a stage that only writes completions on the target: an eval, a generation."""
+"""Places a stage that only generates, such as an eval, on the target."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from posttrain.spec.model_declaration import Model
 from posttrain.spec.plan import Launch
 
 _GPU_MEMORY_UTILIZATION = 0.9
-_MAX_NUM_SEQS = 256  # sequences that vLLM runs together
+_MAX_NUM_SEQS = 256  # sequences that vLLM runs at a time
 
 
 def place_generation(
@@ -33,7 +33,8 @@ def place_generation(
     target: Target,
     about: str = "",
 ) -> StagePlacement:
-    """On one GPU, or on as many as hold the weights. Without a known shape there is no estimate."""
+    """Place the stage on one GPU, or on as many as the weights need. Without a known shape there is no
+    estimate."""
     if shape is None:
         return StagePlacement(launch=Launch(engine=engine), gpus=1 if target.gpus else 0)
     work, memory = _smallest_tensor_parallel(shape, model, sampling, engine, target)
@@ -58,7 +59,7 @@ def place_generation(
 
 
 def combine_placements(placements: Sequence[StagePlacement]) -> StagePlacement:
-    """Models that a stage asks one after the other: the memory of the largest, the time of all."""
+    """Combine models that a stage runs one after the other: the largest memory, the sum of the times."""
     largest = max(placements, key=lambda one: (one.estimate or {}).get("memory_gb", 0.0))
     if len(placements) == 1 or any(one.estimate is None for one in placements):
         return largest

@@ -1,4 +1,4 @@
-"""Stages that do not fit into memory: the terms, and the smallest changes that would do."""
+"""Reports stages that do not fit in memory, with the memory terms and the smallest changes that fit."""
 
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.checks.training_examples import published_example
@@ -14,10 +14,10 @@ _H100 = ("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xL4-24GB}\n")
 _LARGE_BATCH = "params: {epochs: 1, batch_size: 64, micro_batch_size: 64, gradient_checkpointing: false}"
 OUT_OF_MEMORY = Code(
     "PT1005",
-    "a stage that does not fit into memory",
+    "model does not fit in memory",
     "error",
-    "At its largest moment the stage holds more than one device of the target has. The terms say what"
-    " of, the changes below them were computed to fit, the least first.",
+    "The peak memory of the stage exceeds the memory of one device of the target. The help lists the largest"
+    " terms of the peak, and the smallest changes that were computed to fit.",
     wrong=published_example(_H100, (_SFT, _LARGE_BATCH)),
     right=published_example(_H100, (_SFT, "params: {epochs: 1, batch_size: 64}")),
 )
@@ -35,7 +35,7 @@ def report_out_of_memory(
         each = "each of " if chosen.choice.processes > 1 else ""
         many = f"{chosen.choice.processes} " if chosen.choice.processes > 1 else ""
         message = (
-            f"`{trained_model.name}` takes {format_gib(found.total)} on {each}{many}{target.display_name},"
+            f"`{trained_model.name}` needs {format_gib(found.total)} on {each}{many}{target.display_name},"
             f" which has {format_gib(found.limit)}"
         )
     diagnostics.add(OUT_OF_MEMORY, (*trained_model.path, "train"), message, help=_help_text(chosen, target))
@@ -43,15 +43,15 @@ def report_out_of_memory(
 
 def _help_text(chosen: EvaluatedPlacement, target: Target) -> str:
     terms = sorted(chosen.estimate.terms, key=lambda t: -t.bytes)
-    lines = [f"at its largest moment ({chosen.estimate.peak_phase}):"]
+    lines = [f"peak memory ({chosen.estimate.peak_phase}):"]
     lines += [f"  {format_gib(t.bytes):>10}  {t.name}: {t.why}" for t in terms[:_MAX_TERMS]]
     left = sum(t.bytes for t in terms[_MAX_TERMS:])
     if left:
         lines.append(f"  {format_gib(left):>10}  the rest")
-    found = suggest_fits(chosen.workload, target.device)[:_MAX_SUGGESTIONS]
-    if found:
-        lines.append("what would fit, the least change first:")
-        lines += [f"  {format_gib(r.estimate.total):>10}  {r.change}" for r in found]
+    suggestions = suggest_fits(chosen.workload, target.device)[:_MAX_SUGGESTIONS]
+    if suggestions:
+        lines.append("changes that fit, the smallest first:")
+        lines += [f"  {format_gib(r.estimate.total):>10}  {r.change}" for r in suggestions]
     else:
-        lines.append("no change of the stage alone would fit")
+        lines.append("no change of this stage alone fits")
     return "\n".join(lines)

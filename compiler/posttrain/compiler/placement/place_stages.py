@@ -1,4 +1,4 @@
-"""The pass that lays every stage of a checked recipe on its target."""
+"""The pass that places every stage of a checked recipe on the target."""
 
 from collections.abc import Mapping
 
@@ -12,13 +12,13 @@ from posttrain.compiler.placement.stage_workload import AuxiliaryModel, Auxiliar
 from posttrain.compiler.placement.target import Target, resolve_target
 from posttrain.compiler.placement.training_placement import place_training
 from posttrain.compiler.semantic_checks import CheckedRecipe
-from posttrain.compiler.stages.inference import InferenceTarget as Asked
+from posttrain.compiler.stages.inference import InferenceTarget
 from posttrain.spec.artifact_stages import Generate
 from posttrain.spec.eval_stages import Benchmark, Evaluate
 
 
 def place_stages(checked: CheckedRecipe, diagnostics: Diagnostics) -> Mapping[str, StagePlacement]:
-    """What placement adds, by stage. Stages that are mistaken elsewhere are left out."""
+    """Return the placement of each stage. Stages with errors are left out."""
     target = resolve_target(checked.resolved.recipe.hardware, diagnostics)
     if target is None:
         return {}
@@ -28,29 +28,29 @@ def place_stages(checked: CheckedRecipe, diagnostics: Diagnostics) -> Mapping[st
         placed = place_training(subject, target, _auxiliary_models(subject, checked), rows, diagnostics)
         if placed is not None:
             found[subject.name] = placed
-    asking = {name: (found.stage, found.inference) for name, found in checked.evals.items()}
-    asking |= {name: (found.stage, found.inference) for name, found in checked.benchmarks.items()}
-    asking |= {name: (found.stage, found.inference) for name, found in checked.generations.items()}
-    for name, (stage, how) in asking.items():
-        laid = [
+    configs = {name: (one.stage, one.inference) for name, one in checked.evals.items()}
+    configs |= {name: (one.stage, one.inference) for name, one in checked.benchmarks.items()}
+    configs |= {name: (one.stage, one.inference) for name, one in checked.generations.items()}
+    for name, (stage, config) in configs.items():
+        placements = [
             _place_inference_model(name, stage, one, target, checked)
-            for one in how.targets
+            for one in config.targets
             if one.endpoint is None
         ]
-        if laid:
-            found[name] = combine_placements(laid)
+        if placements:
+            found[name] = combine_placements(placements)
     return found
 
 
 def _dataset_rows(name: str, checked: CheckedRecipe) -> tuple[TableSchema | None, str | None]:
-    """What is known of the rows that a stage reads, and the part of them that it does."""
+    """Return the schema of the dataset of a stage, and the part that the stage reads."""
     ref = checked.resolved.refs.get((f"stage:{name}", "data"))
     return (table_of(ref, checked.rows, checked.resolved), ref.part) if ref is not None else (None, None)
 
 
 def _auxiliary_models(trained_model: TrainedModel, checked: CheckedRecipe) -> AuxiliaryModels:
-    """What the lines of the reference and of the models that score begin with, where there are some; an
-    eval on the way has its own that score."""
+    """Return the base models of the reference and of the reward models, including those of evaluations
+    during training."""
     owner = f"stage:{trained_model.name}"
     found = {
         role: _auxiliary_model(owner, role, checked) for role in checked.resolved.by_owner.get(owner, ())
@@ -80,7 +80,11 @@ def _origin_model(owner: str, role: str, checked: CheckedRecipe) -> str | None:
 
 
 def _place_inference_model(
-    name: str, stage: Evaluate | Generate | Benchmark, subject: Asked, target: Target, checked: CheckedRecipe
+    name: str,
+    stage: Evaluate | Generate | Benchmark,
+    subject: InferenceTarget,
+    target: Target,
+    checked: CheckedRecipe,
 ) -> StagePlacement:
     table, part = _dataset_rows(name, checked)
     rows = table.expected_rows(part) if table is not None else None

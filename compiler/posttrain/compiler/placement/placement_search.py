@@ -1,7 +1,7 @@
-"""Chooses how a training stage lies on a target: the first strategy that fits, and in it what is fastest.
+"""Chooses the placement of a training stage: the first strategy that fits, and its fastest settings.
 
-Strategies are tried by what they cost in communication. Within one, gradient checkpointing and the
-micro-batch are weighed by the time that they take. What the recipe gives is never changed.
+Strategies are tried in the order of their communication cost. For each strategy, gradient checkpointing and
+the micro-batch are chosen by the estimated time. Settings of the recipe are never changed.
 """
 
 import functools
@@ -22,32 +22,32 @@ from posttrain.compiler.placement.stage_workload import (
     expected_work,
 )
 
-# What a choice leaves free: predictions are good, machines differ.
+# The part of the memory that a choice may use: the rest covers errors of the estimate.
 MEMORY_MARGIN = 0.95
-# The shares of a card that vLLM is given at most, awake and asleep beside the training.
+# The largest share of a GPU for vLLM: without sleep mode, with sleep mode, and on a server.
 _MAX_UTILIZATION, _MAX_UTILIZATION_SLEEP_MODE, _SERVER_UTILIZATION = 0.45, 0.85, 0.9
 _MIN_UTILIZATION = 0.1
 _TENSOR_PARALLEL_SIZES = (1, 2, 4, 8)
 _MAX_DIVISOR_TRIED = 100_000
-_SEQUENCE_DIVISORS = (1, 2, 4, 8)  # of the completions, that vLLM works on at once
-_TENSOR_PARALLEL_SLOWDOWN = 1.2  # for every doubling of tensor parallelism
+_SEQUENCE_DIVISORS = (1, 2, 4, 8)  # vLLM generates this fraction of the completions at a time
+_TENSOR_PARALLEL_SLOWDOWN = 1.2  # for each doubling of the tensor parallel size
 
 
 class PlacementConstraints(NamedTuple):
-    """What the recipe says of the placement itself; None is free."""
+    """The placement settings of the recipe; None means that the search decides."""
 
-    processes: int  # that may be used at most, or exactly those that are asked for
+    processes: int  # the largest number, or the number that the recipe sets
     strategy: Strategy | None = None
     micro_batch_size: int | None = None
     gradient_checkpointing: bool | None = None
-    engine: str | None = None  # for methods that write completions
-    server_gpus: int = 0  # GPUs of vLLM's own
+    engine: str | None = None  # for methods that generate completions
+    server_gpus: int = 0  # separate GPUs for vLLM
     gpu_memory_utilization: float | None = None
     tensor_parallel_size: int | None = None
     enable_sleep_mode: bool | None = None
-    # Micro-batches that the method's loss does not take.
+    # The micro-batch sizes that the loss of the method does not support.
     refused_micro_batches: frozenset[int] = frozenset()
-    # How the method's models can be divided.
+    # The strategies that the method supports.
     strategies: tuple[str, ...] = ("ddp", "zero2", "zero3")
 
 
@@ -64,7 +64,7 @@ class EvaluatedPlacement(NamedTuple):
 def choose_placement(
     requirements: StageRequirements, constraints: PlacementConstraints, device: Device, bounded: bool
 ) -> EvaluatedPlacement:
-    """The best choice that fits; where none does, the one that comes nearest."""
+    """Return the best choice that fits, or else the one with the lowest memory."""
     nearest: EvaluatedPlacement | None = None
     for strategy in _strategies(requirements, constraints):
         fitting: list[EvaluatedPlacement] = []
@@ -75,23 +75,23 @@ def choose_placement(
                 nearest = chosen
         if fitting:
             return min(fitting, key=lambda c: _placement_cost(c, requirements, device))
-    assert nearest is not None, "there is always a choice"
+    assert nearest is not None, "there is at least one choice"
     return nearest
 
 
 def _placement_cost(
     chosen: EvaluatedPlacement, requirements: StageRequirements, device: Device
 ) -> tuple[float, float]:
-    took = estimate_duration(chosen.workload, device, expected_work(requirements)._replace(steps=100))
+    duration = estimate_duration(chosen.workload, device, expected_work(requirements)._replace(steps=100))
     rollout = chosen.choice.rollout
-    # What the time does not hold: waking up, and GPUs that talk to each other for every token.
+    # Costs that the time estimate leaves out: waking up vLLM, and communication for every token.
     factor = (
         1.0
         if rollout is None
         else (1.1 if rollout.enable_sleep_mode else 1.0)
         * _TENSOR_PARALLEL_SLOWDOWN ** (rollout.tensor_parallel_size.bit_length() - 1)
     )
-    return (took.max_seconds + took.min_seconds) * factor, chosen.estimate.total
+    return (duration.max_seconds + duration.min_seconds) * factor, chosen.estimate.total
 
 
 def _strategies(requirements: StageRequirements, constraints: PlacementConstraints) -> Sequence[Strategy]:
@@ -100,7 +100,7 @@ def _strategies(requirements: StageRequirements, constraints: PlacementConstrain
     if constraints.processes == 1:
         return ("single",)
     if requirements.adapter is not None and requirements.adapter.quantized:
-        return ("ddp",)  # 4-bit weights cannot be divided
+        return ("ddp",)  # 4-bit weights cannot be sharded
     found: tuple[Strategy, ...] = (
         ("ddp", "zero3") if requirements.adapter is not None else ("ddp", "zero2", "zero3")
     )
@@ -110,8 +110,8 @@ def _strategies(requirements: StageRequirements, constraints: PlacementConstrain
 def _placements_with(
     strategy: Strategy, requirements: StageRequirements, constraints: PlacementConstraints, device: Device
 ) -> Iterator[EvaluatedPlacement]:
-    """For each way to write completions, with and without checkpointing, the largest micro-batch
-    that fits; or the smallest there is."""
+    """For each rollout, with and without checkpointing, yield the largest micro-batch that fits, or the
+    smallest one."""
     again = (
         (False, True) if constraints.gradient_checkpointing is None else (constraints.gradient_checkpointing,)
     )
@@ -129,7 +129,7 @@ def _placements_with(
 
 
 def _micro_batch_sizes(requirements: StageRequirements, constraints: PlacementConstraints) -> list[int]:
-    """Micro-batches that give the batch, the largest first."""
+    """Return the micro-batch sizes that divide the batch, the largest first."""
     each = requirements.batch_size // constraints.processes
     if constraints.micro_batch_size is not None:
         return [constraints.micro_batch_size]
@@ -138,7 +138,7 @@ def _micro_batch_sizes(requirements: StageRequirements, constraints: PlacementCo
 
 
 def divisors(number: int) -> list[int]:
-    """In rising order; a batch may be written with as many digits as one likes."""
+    """Return the divisors in ascending order. The search is bounded, because a batch size can be huge."""
     small = [n for n in range(1, min(isqrt(number), _MAX_DIVISOR_TRIED) + 1) if number % n == 0]
     return sorted({*small, *(number // n for n in small)})
 
@@ -179,7 +179,7 @@ def _rollouts(
 def _server_rollouts(
     base: RolloutWorkload, requirements: StageRequirements, constraints: PlacementConstraints
 ) -> Iterator[RolloutWorkload]:
-    """On GPUs of its own vLLM takes what there is."""
+    """Yield the rollouts on separate GPUs, where vLLM takes nearly all of the memory."""
     share = constraints.gpu_memory_utilization or _SERVER_UTILIZATION
     for parallel in _tensor_parallel_sizes(
         requirements, constraints._replace(processes=constraints.server_gpus)
@@ -194,7 +194,7 @@ def _colocated_rollouts(
     device: Device,
     strategy: Strategy,
 ) -> Iterator[RolloutWorkload]:
-    """The rollout with its share of the card: for all completions at once, or for some at a time."""
+    """Yield the rollout with its share of the GPU: for all completions at once, or for some at a time."""
     most = _MAX_UTILIZATION_SLEEP_MODE if base.enable_sleep_mode else _MAX_UTILIZATION
     work = build_workload(requirements, PlacementChoice(constraints.processes, strategy, 1, True, base))
     least = base.sequences

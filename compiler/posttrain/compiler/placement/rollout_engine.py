@@ -1,4 +1,4 @@
-"""What writes the completions that a training stage learns from, and how vLLM is set up for it."""
+"""The engine that generates the completions of a training stage, and the settings of vLLM."""
 
 from typing import Any
 
@@ -13,28 +13,28 @@ def resolve_rollout_engine(trained_model: TrainedModel, requested: Placement, ta
 
 
 def rollout_engine_error(trained_model: TrainedModel, requested: Placement, target: Target) -> str:
-    """Why completions cannot be written as the recipe says, in a sentence; empty where they can."""
+    """Return why the rollout settings of the recipe are invalid, or an empty string."""
     rollouts, foot = requested.rollouts, trained_model.method.footprint
     if not foot.completions:
         return ""
     if rollouts.engine not in ("auto", *foot.engines):
         able = ", ".join(foot.engines)
         return (
-            f"`{trained_model.method.name}` cannot write by {rollouts.engine}; it can by {able}: write"
-            f" `engine: {able}`, or leave it out"
+            f"`{trained_model.method.name}` does not support `engine: {rollouts.engine}`: set `engine:"
+            f" {able}`, or remove the key"
         )
     engine = resolve_rollout_engine(trained_model, requested, target)
     if rollouts.mode == "server" and engine != "vllm":
-        return f"`mode: server` is a server of vLLM's, and {engine} writes the completions: take `mode` out"
+        return f"`mode: server` needs vLLM, but the engine is {engine}: remove `mode`"
     if rollouts.gpus is not None and rollouts.mode != "server":
-        return "`gpus` are vLLM's own with `mode: server`; without it vLLM shares those of the training"
+        return "`gpus` needs `mode: server`: without it vLLM shares the GPUs of the training"
     if engine == "vllm" and trained_model.is_int8:
-        return "vLLM takes no weights in 8 bits from a training: write `engine: transformers`"
+        return "vLLM does not support 8-bit weights from a training: set `engine: transformers`"
     return ""
 
 
 def chosen_rollout_settings(chosen: EvaluatedPlacement, constraints: PlacementConstraints) -> dict[str, Any]:
-    """How vLLM is set up, as it was chosen."""
+    """Return the chosen settings of vLLM."""
     rollout = chosen.choice.rollout
     if rollout is None or rollout.engine != "vllm":
         return {}
@@ -44,7 +44,7 @@ def chosen_rollout_settings(chosen: EvaluatedPlacement, constraints: PlacementCo
 
 
 def declared_rollout_settings(constraints: PlacementConstraints) -> dict[str, Any]:
-    """How vLLM is set up where there is nothing to choose by: as the recipe says."""
+    """Return the settings of vLLM in the recipe, for a stage without an estimate."""
     if constraints.engine != "vllm":
         return {}
     return _rollout_settings(

@@ -1,4 +1,4 @@
-"""A stage that lies on the target: what placement adds to it."""
+"""The placement of a stage on the target."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -10,10 +10,10 @@ from posttrain.spec.record import record
 
 @record(kw_only=True)
 class StagePlacement:
-    """What placement adds to a stage."""
+    """The launch settings, GPUs, parameters and estimate that placement adds to a stage."""
 
     launch: Launch = field(default_factory=Launch)
     gpus: int = 0
-    # Parameters of the method that the placement decides.
+    # The parameters of the method that the placement sets.
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
     estimate: Mapping[str, Any] | None = None

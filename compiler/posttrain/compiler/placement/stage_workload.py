@@ -1,4 +1,4 @@
-"""What a stage asks of one device: a checked stage and a choice, as plain numbers."""
+"""The workload of a checked stage on one device, for a placement choice."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,44 +15,44 @@ from posttrain.compiler.resolution.lineage import trains_in_float32
 from posttrain.spec.inference import Sampling
 from posttrain.spec.model_declaration import Model
 
-# What is not known before the data is made, and so assumed; the plan says that it is.
+# Assumptions about lengths that are not known before the run. The plan lists them.
 ASSUMED_PROMPT_TOKENS = 512  # tokens of the longest prompt before a completion
-MEAN_ROW_SHARE = 0.6  # of the longest length: what a row has on average
-MEAN_COMPLETION_SHARE = 0.7  # of the longest: what a completion has on average
+MEAN_ROW_SHARE = 0.6  # mean row length, as a share of the maximum
+MEAN_COMPLETION_SHARE = 0.7  # mean completion length, as a share of the maximum
 
 
 class PlacementChoice(NamedTuple):
-    """One way to lay a training stage on a target."""
+    """One possible placement of a training stage."""
 
     processes: int
     strategy: Strategy
-    micro_batch_size: int  # examples in memory at once, in one process
+    micro_batch_size: int  # examples in memory at a time, per process
     gradient_checkpointing: bool
     rollout: RolloutWorkload | None = None
 
 
 class AuxiliaryModel(NamedTuple):
-    """The model that a stage compares with, where it names one."""
+    """A reference model or a reward model of a stage."""
 
     model: Model
     shape: Shape | None
 
 
 class AuxiliaryModels(NamedTuple):
-    """The models that a stage holds beside the one that it trains, and what it does beside training."""
+    """The models that a stage loads in addition to the trained model, and its evaluations."""
 
     reference: AuxiliaryModel | None
     scorers: Mapping[str, AuxiliaryModel]
-    evals: Sequence[Sampling] = ()  # how the evals on its way have it write
+    evals: Sequence[Sampling] = ()  # the sampling of evaluations during training
 
 
 class StageRequirements(NamedTuple):
-    """What the choice does not change, so that equal stages are placed once."""
+    """The inputs that do not depend on the choice, so that equal stages are placed once."""
 
     model: Shape
     length: int
     prompt_tokens: int
-    batch_size: int  # examples of an optimizer step, over all processes
+    batch_size: int  # examples per optimizer step, over all processes
     rows_per_example: int
     loss: Literal["chunked", "full", "scores"]
     adapter: LoraAdapter | None
@@ -60,16 +60,17 @@ class StageRequirements(NamedTuple):
     value_model: Shape | None
     element_size: int
     autocast: bool
-    completions_per_step: int  # completions written at once, over all processes
-    steps: int  # none where nobody can say how many
-    row_count_note: str  # what the number of steps goes by, where that is no more than a guess
+    completions_per_step: int  # completions generated at a time, over all processes
+    steps: int  # 0 if the number is not known
+    row_count_note: str  # the source of the number of rows, if it is a guess
     evaluation: RolloutWorkload | None = None
 
 
 def stage_requirements(
     trained_model: TrainedModel, target: Target, auxiliary: AuxiliaryModels, rows: TableSchema | None = None
 ) -> StageRequirements | None:
-    """None while the shape of the model is not known. `rows` is what the stage reads, where that is known."""
+    """Return the requirements, or None if the shape is unknown. `rows` is the dataset of the stage, if
+    known."""
     shape = trained_model.shape
     if shape is None:
         return None
@@ -96,7 +97,7 @@ def stage_requirements(
 
 
 def _inloop_eval_rollout(evals: Sequence[Sampling], shape: Shape) -> RolloutWorkload | None:
-    """The largest batch that evals on the way have written."""
+    """Return the largest batch that evaluations during training generate."""
     found = [
         RolloutWorkload(
             "transformers", assumed_prompt_tokens(shape, one), one.max_tokens, one.batch_size * one.n
@@ -109,26 +110,26 @@ def _inloop_eval_rollout(evals: Sequence[Sampling], shape: Shape) -> RolloutWork
 
 
 def assumed_prompt_tokens(shape: Shape, sampling: Sampling) -> int:
-    """The tokens of the longest prompt of an eval, which nobody knows yet."""
+    """Return the assumed length of the longest prompt of an eval."""
     return max(1, min(ASSUMED_PROMPT_TOKENS, shape.positions - sampling.max_tokens))
 
 
 def _optimizer_steps(trained_model: TrainedModel, rows: TableSchema | None) -> tuple[int, str]:
-    """The optimizer steps, and what they go by where the rows are only guessed."""
+    """Return the number of optimizer steps, and a note if the number of rows is a guess."""
     schedule = trained_model.training.schedule
     if schedule is not None:
         return schedule.steps, ""
-    written: int | None = trained_model.param_value("max_steps")
+    max_steps: int | None = trained_model.param_value("max_steps")
     part = trained_model.stage.data.partition(".")[2]
     count = rows.expected_rows(part or None) if rows is not None else None
-    if written is not None or count is None or rows is None:
-        return written or 0, ""
+    if max_steps is not None or count is None or rows is None:
+        return max_steps or 0, ""
     try:
         planned = trained_model.method.schedule(trained_model.training.params, count)
     except ValueError:  # reported with the stage's parameters
         return 0, ""
     guess = f"about {count} rows, {rows.estimate_source}"
-    return planned.steps, guess if rows.is_estimated(part or None) else f"{count} rows at most"
+    return planned.steps, guess if rows.is_estimated(part or None) else f"at most {count} rows"
 
 
 def build_workload(
@@ -159,7 +160,7 @@ def build_workload(
 
 
 def expected_work(requirements: StageRequirements) -> ExpectedWork:
-    """How much there is to do, in means."""
+    """Return the expected amount of work, with mean lengths."""
     completion = (
         MEAN_COMPLETION_SHARE * (requirements.length - requirements.prompt_tokens)
         if requirements.completions_per_step
@@ -179,14 +180,14 @@ def expected_work(requirements: StageRequirements) -> ExpectedWork:
 
 
 def resolve_precision(trained_model: TrainedModel, target: Target) -> str:
-    wanted: Any = trained_model.param_value("precision")
-    if wanted == "auto":
+    precision: Any = trained_model.param_value("precision")
+    if precision == "auto":
         return "bfloat16" if target.gpus else "float32"
-    return wanted or "float32"
+    return precision or "float32"
 
 
 def weight_element_size(model: Model | None) -> int:
-    """Bytes of a stored weight: published models store two, those from nothing four."""
+    """Return the bytes of a stored weight: two for published models, four for models created with `init`."""
     if model is None or model.dtype == "float32":
         return 4
     if model.dtype == "auto":
@@ -195,7 +196,7 @@ def weight_element_size(model: Model | None) -> int:
 
 
 def _trained_element_size(trained_model: TrainedModel) -> int:
-    """Bytes of a weight of the model that is trained: a whole one is float32, unless it says otherwise."""
+    """Return the bytes per weight of the trained model: full training uses float32 unless `dtype` differs."""
     return (
         4
         if not trained_model.has_adapter and trains_in_float32(trained_model.base_model)
@@ -204,7 +205,7 @@ def _trained_element_size(trained_model: TrainedModel) -> int:
 
 
 def _lengths(trained_model: TrainedModel, shape: Shape) -> tuple[int, int]:
-    """The longest prompt, where completions follow it, and the longest row."""
+    """Return the longest prompt, for methods that generate, and the longest row."""
     completion = trained_model.param_value("max_completion_length")
     if trained_model.method.footprint.completions is None or completion is None:
         return 0, min(trained_model.param_value("max_length") or 1024, shape.positions)
@@ -244,8 +245,8 @@ def _frozen_models(
 def _reference_model(
     trained_model: TrainedModel, shape: Shape, reference: AuxiliaryModel | None
 ) -> tuple[FrozenModel, ...]:
-    """The reference: a model of its own where one is named; else the starting weights, which an
-    adapter leaves as they were."""
+    """Return the reference model: the declared one, or a copy of the initial weights. An adapter needs no
+    copy."""
     if not trained_model.method.footprint.has_reference_model(trained_model.training.params):
         return ()
     if reference is not None:

@@ -1,4 +1,4 @@
-"""The machine that a recipe is planned for, which need not be the one at hand."""
+"""The target machine of a recipe, which can differ from the current machine."""
 
 import re
 from typing import NamedTuple
@@ -12,10 +12,10 @@ from posttrain.spec.hardware import Hardware
 
 UNKNOWN_GPU = Code(
     "PT1001",
-    "GPUs that the catalogue does not know",
+    "unknown GPU type",
     "error",
-    "`hardware.gpus` is a count and a kind, such as 8xH100-80GB; without a count it is one. The kind"
-    " tells the memory, the speed and a price, which the plan's estimates are made from.",
+    "`hardware.gpus` is a count and a GPU type, for example 8xH100-80GB. Without a count it is one GPU. The"
+    " type sets the memory, the speed and the price for the estimates of the plan.",
     wrong=minimal_recipe(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 8xH1000-80GB}\n")),
     right=minimal_recipe(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n")),
 )
@@ -25,17 +25,17 @@ _GPUS_PATTERN = re.compile(r"(?:(\d{1,4})\s*[xX*]\s*)?(.*)")
 
 
 class Target(NamedTuple):
-    """`gpus` of one kind in each of `nodes` machines; none of them where the CPU trains."""
+    """`gpus` of one type in each of `nodes` machines; 0 if the CPU trains."""
 
     device: Device
     gpus: int
     nodes: int
-    # Whether the memory of the device is known: a CPU's is, where the recipe says it.
+    # Whether the memory of the device is known. For a CPU, it is known if the recipe sets it.
     memory_known: bool = True
 
     @property
     def processes(self) -> int:
-        """The most that can train side by side: one on each GPU."""
+        """The largest number of training processes: one per GPU."""
         return self.gpus * self.nodes
 
     @property
@@ -44,11 +44,11 @@ class Target(NamedTuple):
 
 
 def resolve_target(hardware: Hardware, diagnostics: Diagnostics) -> Target | None:
-    """The target that the recipe names. None when it is mistaken, which is then reported."""
+    """Return the target of the recipe, or None if it is invalid, which is reported."""
     if hardware.gpus is None:
         return _cpu_target(hardware)
     found = _GPUS_PATTERN.fullmatch(hardware.gpus.strip())
-    assert found is not None, "the form takes any text"
+    assert found is not None, "the pattern matches any text"
     count, kind = int(found[1] or 1), found[2].strip()
     device = find_accelerator(kind)
     if device is None or device.kind != "gpu" or count < 1:
@@ -61,7 +61,7 @@ def resolve_target(hardware: Hardware, diagnostics: Diagnostics) -> Target | Non
 
 def _cpu_target(hardware: Hardware) -> Target:
     device = find_accelerator("CPU")
-    assert device is not None, "the table of accelerators holds a CPU"
+    assert device is not None, "the table of accelerators has a CPU"
     price = hardware.price_per_hour or 0.0
     device = device._replace(dollars_per_hour=price)
     if hardware.memory_gb is None:
@@ -72,9 +72,11 @@ def _cpu_target(hardware: Hardware) -> Target:
 def _report_unknown_gpu(kind: str, count: int, diagnostics: Diagnostics) -> None:
     path = ("hardware", "gpus")
     if count < 1:
-        diagnostics.add(UNKNOWN_GPU, path, "no GPUs at all: leave `gpus` out for a machine without")
+        diagnostics.add(
+            UNKNOWN_GPU, path, "the number of GPUs is 0: remove `gpus` for a machine without GPUs"
+        )
         return
     known = [name for name in accelerator_names() if name != "CPU"]
-    help, meant = hint(kind, known, what="kinds")
+    help, meant = hint(kind, known, what="GPU types")
     replace = f"{count}x{meant}" if meant else None
-    diagnostics.add(UNKNOWN_GPU, path, f"there are no GPUs named `{kind}`", help=help, replace=replace)
+    diagnostics.add(UNKNOWN_GPU, path, f"unknown GPU type `{kind}`", help=help, replace=replace)

@@ -1,4 +1,4 @@
-"""Lays a training stage on the target: what the recipe says of it is checked, the rest chosen."""
+"""Places a training stage on the target: checks the settings of the recipe and chooses the rest."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -34,7 +34,7 @@ from posttrain.spec.diagnostic import Code
 from posttrain.spec.hardware import Placement
 from posttrain.spec.plan import Launch
 
-# No process has the whole weights of a model.
+# The strategies in which no process has the whole weights of a model.
 _SHARDED_STRATEGIES = ("zero3", "fsdp")
 _TRAIN = "{train: sft, model: base, data: sums.train, params: {epochs: 1, batch_size: 4}}"
 _GPUS = ("recipe: 1\n", "recipe: 1\nhardware: {gpus: 8xH100-80GB}\n")
@@ -43,31 +43,29 @@ _TRAIN_WITH_PLACEMENT = (
 )
 INVALID_PLACEMENT = Code(
     "PT1002",
-    "a placement that the target or the batch does not allow",
+    "invalid placement",
     "error",
-    "A process takes a GPU of its own, and the batch is divided evenly over processes and"
-    " micro-batches. Dividing states over processes needs more than one, and weights in 4 bits cannot"
-    " be divided. zero3 and fsdp divide every model that a stage loads, and a reward model scores as a"
-    " whole.",
+    "Each process needs its own GPU, and the batch must divide evenly over processes and micro-batches."
+    " Sharding needs more than one process and does not support 4-bit weights. zero3 and fsdp shard every"
+    " model that a stage loads, but a reward model must be whole to compute scores.",
     wrong=minimal_recipe(_GPUS, (_TRAIN, _TRAIN_WITH_PLACEMENT % "num_processes: 16")),
     right=minimal_recipe(_GPUS, (_TRAIN, _TRAIN_WITH_PLACEMENT % "num_processes: 8")),
 )
 IDLE_GPUS = Code(
     "PT1003",
-    "GPUs that a stage leaves idle",
+    "idle GPUs",
     "warning",
-    "The batch does not divide over all the GPUs of the target, so some of them do nothing while the"
-    " stage trains. Another batch would use them; `placement: {num_processes: N}` says that it is meant.",
+    "The batch does not divide over all GPUs of the target, so some of them are idle during training. Change"
+    " the batch size, or accept the idle GPUs with `placement: {num_processes: N}`.",
     wrong=minimal_recipe(_GPUS, (_TRAIN, _TRAIN.replace("batch_size: 4", "batch_size: 12"))),
     right=minimal_recipe(_GPUS, (_TRAIN, _TRAIN.replace("batch_size: 4", "batch_size: 16"))),
 )
 UNKNOWN_SHAPE = Code(
     "PT1004",
-    "a model whose shape is not known",
+    "unknown model architecture",
     "note",
-    "Memory and time are computed from the shape of a model, and this one is not in the catalogue. The"
-    " stage is planned on one GPU and without an estimate, as the recipe's own placement says where it"
-    " gives one.",
+    "Memory and time are computed from the shape of a model, and this model is not in the catalog. The stage"
+    " is planned without an estimate, on one GPU or with the placement of the recipe.",
     wrong=minimal_recipe(
         ("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n"),
         (
@@ -90,22 +88,20 @@ def place_training(
     rows: TableSchema | None,
     diagnostics: Diagnostics,
 ) -> StagePlacement | None:
-    given = _placement_constraints(trained_model, target, auxiliary, diagnostics)
-    if given is None:
+    constraints = _placement_constraints(trained_model, target, auxiliary, diagnostics)
+    if constraints is None:
         return None
     stage = stage_requirements(trained_model, target, auxiliary, rows)
     if stage is None:
         if target.gpus:
-            message = (
-                f"the shape of `{trained_model.stage.model}`'s model is not known: no estimate, no placement"
-            )
+            message = f"unknown shape of the model `{trained_model.stage.model}`: no estimate, no placement"
             diagnostics.add(UNKNOWN_SHAPE, (*trained_model.path, "model"), message)
-        return _placement_without_estimate(trained_model, target, given)
-    chosen = choose_placement(stage, given, target.device, target.memory_known)
+        return _placement_without_estimate(trained_model, target, constraints)
+    chosen = choose_placement(stage, constraints, target.device, target.memory_known)
     if target.memory_known and not chosen.estimate.fits:
         report_out_of_memory(trained_model, chosen, target, diagnostics)
-    _check_idle_gpus(trained_model, given, target, diagnostics)
-    return _build_placement(trained_model, stage, chosen, given, target)
+    _check_idle_gpus(trained_model, constraints, target, diagnostics)
+    return _build_placement(trained_model, stage, chosen, constraints, target)
 
 
 def _declared_placement(trained_model: TrainedModel) -> Placement:
@@ -116,27 +112,28 @@ def _declared_placement(trained_model: TrainedModel) -> Placement:
 def _placement_constraints(
     trained_model: TrainedModel, target: Target, auxiliary: AuxiliaryModels, diagnostics: Diagnostics
 ) -> PlacementConstraints | None:
-    """What the recipe says, completed by what follows from the batch; None when it cannot be."""
-    wanted, foot = _declared_placement(trained_model), trained_model.method.footprint
+    """Return the placement settings of the recipe, completed from the batch size, or None if they are
+    invalid."""
+    requested, foot = _declared_placement(trained_model), trained_model.method.footprint
     batch = foot.examples(trained_model.training.params)
-    rollouts = wanted.rollouts
+    rollouts = requested.rollouts
     server = (rollouts.gpus or 1) if rollouts.mode == "server" and foot.completions else 0
     room = max(0, target.processes - server) if target.gpus else 0
     refused = frozenset(m for m in divisors(batch) if not _allows_micro_batch(trained_model, m))
-    processes = wanted.num_processes or (_max_processes(batch, room, refused) if target.gpus else 1)
-    problem = _placement_error(trained_model, wanted, processes, server, room, batch, target)
-    problem = problem or _reward_model_error(trained_model, wanted, auxiliary)
+    processes = requested.num_processes or (_max_processes(batch, room, refused) if target.gpus else 1)
+    problem = _placement_error(trained_model, requested, processes, server, room, batch, target)
+    problem = problem or _reward_model_error(trained_model, requested, auxiliary)
     if problem:
         diagnostics.add(INVALID_PLACEMENT, _placement_path(trained_model), problem)
         return None
-    strategy = wanted.strategy if wanted.strategy != "auto" else None
+    strategy = requested.strategy if requested.strategy != "auto" else None
     return PlacementConstraints(
         processes=processes,
         strategy="ddp" if strategy == "single" and processes > 1 else strategy,
         micro_batch_size=trained_model.param_value("micro_batch_size")
         or (None if target.gpus else batch // processes),
         gradient_checkpointing=_declared_checkpointing(trained_model, target),
-        engine=resolve_rollout_engine(trained_model, wanted, target) if foot.completions else None,
+        engine=resolve_rollout_engine(trained_model, requested, target) if foot.completions else None,
         server_gpus=server,
         gpu_memory_utilization=rollouts.gpu_memory_utilization,
         tensor_parallel_size=rollouts.tensor_parallel_size,
@@ -155,54 +152,54 @@ def _placement_error(
     batch: int,
     target: Target,
 ) -> str:
-    """Why the placement cannot be, in a sentence; empty where it can."""
+    """Return why the placement is invalid, or an empty string."""
     if target.gpus and processes > room:
         return _too_few_gpus_error(processes, server, target)
     if server and not target.gpus:
-        return "`mode: server` gives vLLM GPUs of its own, and the target has none"
+        return "`mode: server` needs separate GPUs for vLLM, but the target has none"
     micro, parallel = trained_model.param_value("micro_batch_size"), requested.rollouts.tensor_parallel_size
     if batch % (processes * (micro or 1)):
-        by = f"{processes} processes" + (f" of {micro} at once" if micro else "")
-        return f"a batch of {batch} does not divide over {by}"
+        by = f"{processes} processes" + (f" with micro-batches of {micro}" if micro else "")
+        return f"a batch size of {batch} does not divide over {by}"
     if parallel and (server or processes) % parallel:
-        return f"tensor_parallel ({parallel}) does not divide {server or processes} GPUs"
+        return f"`tensor_parallel_size: {parallel}` does not divide {server or processes} GPUs"
     return _strategy_error(trained_model, requested, processes) or rollout_engine_error(
         trained_model, requested, target
     )
 
 
 def _too_few_gpus_error(processes: int, server: int, target: Target) -> str:
-    beside = f", {server} of them vLLM's own" if server else ""
+    reserved = f", {server} of them for vLLM" if server else ""
     if processes == 1:
-        return f"a process needs a GPU of its own; the target has {target.processes}{beside}"
-    return f"{processes} processes need {processes} GPUs; the target has {target.processes}{beside}"
+        return f"a process needs its own GPU; the target has {target.processes}{reserved}"
+    return f"{processes} processes need {processes} GPUs; the target has {target.processes}{reserved}"
 
 
 def _strategy_error(trained_model: TrainedModel, requested: Placement, processes: int) -> str:
-    """Why a strategy does not go with the method or with its weights."""
+    """Return why the strategy does not work with the method or its weights, or an empty string."""
     method, foot, strategy = trained_model.method.name, trained_model.method.footprint, requested.strategy
     if strategy == "single" and processes > 1:
-        return f"`strategy: single` is one process, and {processes} are asked for"
+        return f"`strategy: single` uses one process, but `num_processes` is {processes}"
     if strategy not in ("auto", "single") and processes == 1:
-        return f"`strategy: {strategy}` divides over processes, and there is one"
+        return f"`strategy: {strategy}` needs more than one process"
     if strategy != "auto" and strategy not in foot.strategies:
-        return f"`{method}` cannot be divided by `{strategy}`; it can by {', '.join(foot.strategies)}"
+        return f"`{method}` does not support `{strategy}`; it supports {', '.join(foot.strategies)}"
     if strategy in _SHARDED_STRATEGIES and _is_quantized(trained_model):
-        return f"quantized weights cannot be divided by `{strategy}`; ddp keeps a copy on each GPU"
+        return f"`{strategy}` cannot shard quantized weights; use ddp, with a copy on each GPU"
     return ""
 
 
 def _reward_model_error(trained_model: TrainedModel, requested: Placement, auxiliary: AuxiliaryModels) -> str:
-    """Why a strategy that divides all models does not go with those that score."""
+    """Return why the strategy does not work with reward models, or an empty string."""
     able = _allowed_strategies(trained_model, auxiliary)
     if requested.strategy not in trained_model.method.footprint.strategies or requested.strategy in able:
         return ""
-    what = f"a reward model cannot score where `{requested.strategy}` divides the weights"
-    return f"{what}; take one of {', '.join(able)}"
+    what = f"a reward model cannot compute scores with weights sharded by `{requested.strategy}`"
+    return f"{what}; use one of {', '.join(able)}"
 
 
 def _allowed_strategies(trained_model: TrainedModel, auxiliary: AuxiliaryModels) -> tuple[str, ...]:
-    """The strategies by which the stage can be divided."""
+    """Return the strategies that the stage supports."""
     found = trained_model.method.footprint.strategies
     return tuple(name for name in found if not auxiliary.scorers or name not in _SHARDED_STRATEGIES)
 
@@ -222,7 +219,7 @@ def _placement_path(trained_model: TrainedModel) -> KeyPath:
 
 
 def _allows_micro_batch(trained_model: TrainedModel, micro: int) -> bool:
-    """Whether the method's loss allows this micro-batch."""
+    """Return whether the loss of the method supports this micro-batch size."""
     changed = replace(cast(Any, trained_model.training.params), micro_batch_size=micro)
     try:
         trained_model.method.schedule(changed, 10**9)
@@ -232,7 +229,7 @@ def _allows_micro_batch(trained_model: TrainedModel, micro: int) -> bool:
 
 
 def _max_processes(batch: int, room: int, refused: frozenset[int]) -> int:
-    """The most processes that the batch divides over, with a micro-batch that the loss takes."""
+    """Return the largest number of processes that the batch divides over, with a valid micro-batch."""
     found = [n for n in range(1, max(1, room) + 1) if batch % n == 0]
     return next((n for n in reversed(found) if batch // n not in refused), 1)
 
@@ -248,10 +245,10 @@ def _check_idle_gpus(
     used = constraints.processes + constraints.server_gpus
     if target.gpus and used < target.processes and _declared_placement(trained_model).num_processes is None:
         batch = trained_model.method.footprint.examples(trained_model.training.params)
-        message = f"{used} of {target.processes} GPUs are used: a batch of {batch} divides over no more"
+        message = f"{used} of {target.processes} GPUs are used: a batch of {batch} does not divide over more"
         room = target.processes - constraints.server_gpus
-        accepted = f"`placement: {{num_processes: {constraints.processes}}}` accepts it"
-        help = f"a multiple of {room} uses all; {accepted}"
+        accepted = f"accept it with `placement: {{num_processes: {constraints.processes}}}`"
+        help = f"use a multiple of {room}, or {accepted}"
         diagnostics.add(IDLE_GPUS, (*trained_model.path, "train"), message, help=help)
 
 
@@ -282,7 +279,7 @@ def _build_placement(
 def _placement_without_estimate(
     trained_model: TrainedModel, target: Target, constraints: PlacementConstraints
 ) -> StagePlacement:
-    """One process, or those that the recipe gives: what cannot be computed is not invented."""
+    """Return one process, or the number in the recipe: without a shape nothing else can be computed."""
     processes = _declared_placement(trained_model).num_processes or 1
     strategy = constraints.strategy or ("single" if processes == 1 else "ddp")
     rollouts = declared_rollout_settings(constraints)

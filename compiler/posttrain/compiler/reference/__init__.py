@@ -1,1 +1,1 @@
-"""The language and its extensions, explained: for `recipe explain` and for docs/reference."""
+"""The reference of the language and its extensions, for `recipe explain` and docs/reference."""

@@ -1,4 +1,4 @@
-"""Words that are no key of the language, and that users ask about all the same."""
+"""Explanations of terms that are not keys of the language, such as LoRA and vLLM."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ class Concept:
 
 
 _EXPRESSION = """\
-An SQL expression over the columns of the rows. Data steps take one: `where` keeps the rows for which it is
-true, `derive` computes a column, `sort` orders by it, `select` and `join` use it too. DuckDB evaluates it.
+An SQL expression over the columns of a dataset. Several data steps take one: `where` keeps the rows for which
+it is true, `derive` computes a column, and `sort` orders the rows by it. DuckDB evaluates the expression.
 
 ```yaml
 datasets:

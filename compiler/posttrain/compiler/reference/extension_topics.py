@@ -30,7 +30,7 @@ _KIND_PATHS: Mapping[ExtensionKind, str] = {
 }
 _FIELD_LOCATIONS: Mapping[ExtensionKind, str] = {
     "method": "in the `params` of a stage with `train: {name}`",
-    "environment": "in the `params` of an environment of the kind `{name}`",
+    "environment": "in the `params` of an environment with `type: {name}`",
 }
 
 
@@ -87,12 +87,12 @@ def _describe_method(name: str, extension: Extension) -> LocationAndNotes:
     if extension.needs_reference:
         notes.append("Compares with a reference model: the starting weights, unless `reference` names one.")
     if extension.trl:
-        notes.append(f"Further arguments of TRL's {extension.trl} can be given under `trl`.")
-    return f"a stage with `train: {name}`; its parameters stand under `params`", notes
+        notes.append(f"`trl` passes additional arguments to TRL's {extension.trl}.")
+    return f"a stage with `train: {name}`; its parameters are in `params`", notes
 
 
 def _describe_columns(columns: Columns) -> str:
-    """`prompt`, `chosen` (text): a type goes for the names before it."""
+    """Columns grouped by type, such as `prompt`, `chosen` (text)."""
     by_type: dict[str, list[str]] = {}
     for name, type in columns.items():
         by_type.setdefault(type, []).append(f"`{name}`")
@@ -101,17 +101,17 @@ def _describe_columns(columns: Columns) -> str:
 
 def _describe_reward_op(name: str, extension: Extension) -> LocationAndNotes:
     assert isinstance(extension, RewardOp), "a reward op is a RewardOp"
-    inferred = ", or what its parameters say" if extension.infer_type else ""
-    notes = [f"Gives {describe_type(extension.yields)}{inferred}."]
+    inferred = ", or the type that its parameters determine" if extension.infer_type else ""
+    notes = [f"Returns {describe_type(extension.yields)}{inferred}."]
     needed = {field for field, operand in extension.operands.items() if operand.required}
     needed |= {one.name for one in declaration_fields.fields_of(extension.params).values() if one.required}
     if extension.shorthand in extension.operands and needed <= {extension.shorthand}:
         notes.append(f"`{name}: VALUE` is short for `{name}: {{{extension.shorthand}: VALUE}}`.")
-    return f"in a reward graph, where {describe_type(extension.yields)} is wanted", notes
+    return f"in a reward graph, where {describe_type(extension.yields)} is expected", notes
 
 
 def _shorthand_notes(name: str, schema: Schema) -> list[str]:
-    """The note about a bare value that may stand for the mapping."""
+    """The note about the shorthand for the mapping."""
     short = [s for s in schema.get("anyOf", ()) if "properties" not in s]
     return (
         [f"`{name}: VALUE`, where VALUE is {describe_schema(short[0])}, is short for the mapping."]
@@ -129,6 +129,6 @@ _DESCRIBE_KIND: Mapping[ExtensionKind, Callable[[str, Extension], LocationAndNot
     "reward": _describe_reward_op,
     "source": _at_location("as the `from` of a dataset"),
     "data": _at_location("in the `steps` of a dataset"),
-    "environment": _at_location("as the `kind` of an environment; its parameters stand under `params`"),
+    "environment": _at_location("as the `type` of an environment; its parameters are in `params`"),
     "tracker": _at_location("in the list `tracking`"),
 }

@@ -1,4 +1,4 @@
-"""The reference as Markdown files: what `recipe explain` tells of everything, by kind."""
+"""Generates the reference as Markdown files, with the texts of `recipe explain`."""
 
 import re
 from collections.abc import Mapping
@@ -12,20 +12,20 @@ from posttrain.spec.diagnostic import Code
 _PAGE_TITLES = {
     "recipe": (
         "The recipe",
-        "The sections of a recipe file, and what may stand in each. `recipe schema` tells editors the same.",
+        "The sections of a recipe file and their keys. `recipe schema` prints the same as a JSON Schema.",
     ),
     "stages": (
         "Stages",
-        "What can be done. A stage is one key of the section `stages`, and is known by its verb.",
+        "The verbs of stages, and their keys. A stage is an entry of the section `stages` with one verb.",
     ),
-    "methods": ("Training methods", "What `train:` names, with what stands under `params`."),
-    "sources": ("Sources", "Where the rows of a dataset come from: one of these under `from`."),
-    "steps": ("Data steps", "What is done to rows, in the order of a dataset's `steps`."),
-    "rewards": ("Reward ops", "What the nodes of a reward graph are made of."),
-    "environments": ("Environments", "The places that a model can act in."),
-    "trackers": ("Trackers", "What receives the metrics of a run."),
+    "methods": ("Training methods", "The methods for `train`, and their hyperparameters in `params`."),
+    "sources": ("Sources", "The sources of rows: the `from` of a dataset names one of them."),
+    "steps": ("Data steps", "The transformations of rows in the `steps` of a dataset."),
+    "rewards": ("Reward ops", "The operations in the nodes of a reward graph."),
+    "environments": ("Environments", "The environments for multi-turn episodes."),
+    "trackers": ("Trackers", "The trackers that receive the metrics of a run."),
 }
-# The families of diagnostics by the first digits of their numbers: a page each.
+# The families of diagnostics by the prefix of their codes; each has a page.
 _CODE_FAMILIES: Mapping[str, tuple[str, str]] = {
     "PT01": ("files", "Files, overlays, variables, the matrix and the lock"),
     "PT02": ("keys", "Keys and values"),
@@ -64,7 +64,7 @@ def reference_pages(reference: Reference) -> dict[str, str]:
 
 
 def _diagnostic_pages(reference: Reference) -> dict[str, str]:
-    """A page for each family of codes."""
+    """The page of each family of codes."""
     pages: dict[str, str] = {}
     for prefix, (name, title) in _CODE_FAMILIES.items():
         head = f"# Diagnostics: {title}\n\nEach example is the change that removes the diagnostic.\n"
@@ -97,7 +97,7 @@ def _index_page(names: list[str]) -> str:
     lines.append("- [Diagnostics](diagnostics/README.md): Every error, warning and note, by family.")
     head = (
         "# Reference\n\n"
-        "Written by `recipe explain --pages docs/reference` from what the code declares. The same texts are\n"
-        "printed by `recipe explain TOPIC`.\n\n"
+        "Generated from the code by `recipe explain --pages docs/reference`. `recipe explain TOPIC` prints\n"
+        "the same texts.\n\n"
     )
     return head + "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Finds what a person asks about: a code, a topic, a field by its path, or a field by its name alone."""
+"""Looks up a word in the reference: a code, a topic, a field by its path, or a field by its name."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from posttrain.compiler.render.code_page import render_code_page
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Catalog
 
-# A path may name a stage or a reward and a node of the user's own.
+# A path can contain user-defined names: of a stage, or of a reward and a node.
 _MAX_USER_NAMES = 2
 
 
@@ -33,7 +33,7 @@ class TopicEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """Everything there is to explain, by every path that leads to it."""
+    """All topics and codes, and an index of entries by path."""
 
     topics: tuple[Topic, ...]
     codes: Mapping[str, Code]
@@ -52,7 +52,7 @@ def build_reference(catalog: Catalog) -> Reference:
 
 
 def _lookup_paths(entry: TopicEntry) -> Iterator[str]:
-    """Every way to say it: its own path, its place in a recipe, a stage's without the verb."""
+    """All paths of an entry: its own path, its path in a recipe, and that of a stage without the verb."""
     topic, field = entry.topic, entry.field
     if field is None and topic.kind == "recipe":
         return
@@ -68,9 +68,9 @@ def _lookup_paths(entry: TopicEntry) -> Iterator[str]:
 
 
 def explain(word: str, reference: Reference) -> str | None:
-    """The text about a word, or None if it is unknown.
+    """The explanation of a word, or None if it is unknown.
 
-    A stage comes before what else has its name: whoever asks about `gate` means the stage.
+    Stages have priority over other entries of the same name, such as `gate`.
     """
     code = reference.codes.get(word.upper())
     if code is not None:
@@ -109,7 +109,7 @@ def _stage_page(verb: str, stage: Topic, reference: Reference) -> str:
 def _topics_and_fields(word: str, reference: Reference) -> str | None:
     found = _entries_at_path(word, reference)
     exact = [entry for entry in found if entry.field and entry.path == word]
-    if exact:  # with what is below it, which a topic of the same path would repeat
+    if exact:  # the page includes the keys below it, which a topic of the same path would repeat
         return _field_page(exact[0], reference)
     topics = [entry for entry in found if not entry.field]
     fields = [entry for entry in found if entry.field]
@@ -123,13 +123,13 @@ def _topics_and_fields(word: str, reference: Reference) -> str | None:
 
 
 def _fields_named(word: str, reference: Reference) -> list[TopicEntry]:
-    """The fields of that name, wherever they are."""
+    """All fields with this name."""
     every = (entry for entries in reference.entries.values() for entry in entries)
     return [entry for entry in dict.fromkeys(every) if entry.field is not None and entry.field.name == word]
 
 
 def _entries_at_path(word: str, reference: Reference) -> list[TopicEntry]:
-    """The entries of a path; names of the user's own in it are passed over."""
+    """The entries of a path, ignoring user-defined names in it."""
     steps = word.split(".")
     for dropped in range(_MAX_USER_NAMES + 1):
         found: dict[TopicEntry, None] = {}
@@ -151,7 +151,7 @@ def _field_page(entry: TopicEntry, reference: Reference) -> str:
 
 
 def _same_named_fields(entries: Sequence[TopicEntry]) -> str:
-    """Fields of one name, each text once."""
+    """Fields with the same name, grouped by text."""
     texts: dict[str, list[str]] = {}
     for entry in entries:
         assert entry.field is not None, "an entry of a field"
@@ -162,17 +162,17 @@ def _same_named_fields(entries: Sequence[TopicEntry]) -> str:
 
 
 def suggest_topic(word: str, reference: Reference) -> str | None:
-    """What a person who asked about something unknown may have meant."""
+    """The closest known topic for an unknown word."""
     others = [ours for ours in native_keys(word.lower()) if explain(ours, reference) is not None]
     return others[0] if others else closest_match(word, (*reference.entries, *reference.codes))
 
 
 def list_topics(reference: Reference) -> str:
-    """All topics by kind, for somebody who does not know what to ask."""
+    """The list of all topics by kind."""
     codes = sorted(reference.codes)
     lines = [
-        "recipe explain TOPIC, where TOPIC is one of these, a key of one (models.init.hidden_size,",
-        "grpo.beta), or the code of a diagnostic.",
+        "Usage: recipe explain TOPIC. TOPIC is one of the following, the path of a key (such as",
+        "models.init.hidden_size or grpo.beta), or a diagnostic code.",
         "",
         *_wrapped_names(
             "Sections", [f.name for t in reference.topics if t.kind == "recipe" for f in t.fields]

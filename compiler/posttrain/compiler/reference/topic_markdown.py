@@ -1,4 +1,4 @@
-"""A topic, a field and a code as Markdown that also reads well in a terminal."""
+"""Renders topics and fields as Markdown that is readable in a terminal."""
 
 import textwrap
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ def topic_markdown(topic: Topic, level: int = 1) -> str:
 
 
 def field_markdown(topic: Topic, field: TopicField, below: Topic | None, choices: Sequence[str]) -> str:
-    """The page of one field, and of what stands below it; `choices` are topics that can stand there."""
+    """The page of one field, and of the topic below it. `choices` are the topics that are valid values."""
     facts = [f"- takes: {field.value_type}"]
     facts.append("- required" if field.required else f"- default: {field.default or 'none'}")
     facts.append(f"- where: {topic.field_location}")
     if choices:
-        facts.append(_wrap(f"- explained each: {', '.join(choices)}", indent="  "))
+        facts.append(_wrap(f"- topics: {', '.join(choices)}", indent="  "))
     says = [_wrap(field.description)] if field.description else []
     text = "\n\n".join([f"# {field_path(topic, field)}", *says, "\n".join(facts)]) + "\n"
     return text if below is None else f"{text}\n{topic_markdown(below, 2)}"

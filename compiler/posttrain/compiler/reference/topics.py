@@ -1,4 +1,4 @@
-"""What can be explained: the sections, the stages, and every extension, each with its fields."""
+"""The topics of the reference: sections, stages and extensions with their fields."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,32 +19,32 @@ _RECIPE_LOCATION = "at the top of a recipe"
 
 @dataclass(frozen=True, kw_only=True)
 class TopicField:
-    """A key of a mapping. `see` names the topic that tells what is below it."""
+    """A key of a mapping. `see_also` names the topic of the keys below it."""
 
     name: str
     description: str
     value_type: str
     required: bool = False
-    # As YAML; empty when there is none.
+    # As YAML; empty without a default.
     default: str = ""
     see_also: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Topic:
-    """What one name stands for: `models`, `stages.train`, `grpo`."""
+    """The documentation of one name, such as `models`, `stages.train` or `grpo`."""
 
     name: str
     # recipe, section, stage, or the kind of an extension.
     kind: str
     description: str
     location: str = ""
-    # Where its fields stand.
+    # The place of its fields in a recipe.
     field_location: str = ""
     notes: tuple[str, ...] = ()
     fields: tuple[TopicField, ...] = ()
     example: str = ""
-    # Where it stands in a recipe, when that is not its name.
+    # Its path in a recipe, if it differs from its name.
     recipe_path: str = ""
 
 
@@ -52,11 +52,10 @@ def language_topics(found: Definitions) -> Iterator[Topic]:
     """The recipe itself, its sections, and its stages by verb."""
     root = {**found["Recipe"], "properties": {**found["Recipe"]["properties"], **OVERLAY_SECTIONS}}
     places = _declaration_paths(root, found)
-    says = "A file that describes a whole pipeline: what there is, and what is done."
     yield Topic(
         name="recipe",
         kind="recipe",
-        description=says,
+        description="A file that describes a whole pipeline: its declarations and its stages.",
         field_location=_RECIPE_LOCATION,
         fields=topic_fields(root, "", places),
     )
@@ -74,7 +73,7 @@ def language_topics(found: Definitions) -> Iterator[Topic]:
 
 
 def _own_fields_first(fields: tuple[TopicField, ...]) -> tuple[TopicField, ...]:
-    """What every stage takes comes after what this one takes."""
+    """Sort the keys of all stages after the keys of this stage."""
     shared = frozenset(keys_of(Stage))
     return tuple(sorted(fields, key=lambda field: field.name in shared))
 
@@ -110,7 +109,7 @@ def _topic_field(
 
 
 def _declaration_paths(root: Schema, found: Definitions) -> dict[str, str]:
-    """Each declared model, and the first path at which a recipe holds it."""
+    """Each declaration, and its first path in a recipe."""
     places: dict[str, str] = {}
     _collect_paths(root, "", found, places)
     for verb, model in VERBS.items():
@@ -128,7 +127,7 @@ def _collect_paths(schema: Schema, prefix: str, found: Definitions, places: dict
 
 
 def _declaration_names(schema: Schema) -> list[str]:
-    """The declared models that a field holds: alone, in a list, or by name."""
+    """The declarations in a field: a single one, a list, or a mapping by name."""
     name = schema.get("$ref", "").rpartition("/")[2]
     own = [name] if name[:1].isupper() else []
     return [*own, *(inner for part in subschemas(schema) for inner in _declaration_names(part))]
@@ -136,9 +135,9 @@ def _declaration_names(schema: Schema) -> list[str]:
 
 def _topic_location(path: str) -> str:
     if path in SECTIONS:
-        return f"under `{path}`, by a name of your own"
+        return f"in `{path}`, under a name of your choice"
     if path.startswith("stages.") and path.count(".") == 1:
-        return "under `stages`, by a name of your own"
+        return "in `stages`, under a name of your choice"
     return ""
 
 

@@ -1,1 +1,1 @@
-"""Diagnostics as text, JSON, GitHub annotations and SARIF."""
+"""Renders diagnostics as text, JSON, GitHub annotations and SARIF."""

@@ -1,4 +1,4 @@
-"""The page of a diagnostic code."""
+"""Renders the page of a diagnostic code."""
 
 import difflib
 import textwrap
@@ -12,7 +12,7 @@ _CONTEXT_LINES = 1
 def render_code_page(code: Code, level: int = 1) -> str:
     """The page that `recipe explain CODE` prints, as Markdown.
 
-    The example is the change that turns the wrong recipe into the right one, with the lines around it.
+    The example is a diff from the wrong recipe to the right one, with context lines.
     """
     blocks = [
         f"{'#' * level} {code.id}: {code.title}",
@@ -26,11 +26,11 @@ def render_code_page(code: Code, level: int = 1) -> str:
 
 
 def change_lines(wrong: str, right: str) -> list[str]:
-    """The lines of a diff: the change, the lines around it, and the keys that enclose it."""
+    """The lines of a diff: the change, its context, and the enclosing keys."""
     before, after = wrong.splitlines(), right.splitlines()
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     lines: list[str] = []
-    shown = 0  # the lines of `before` that are shown or passed over
+    shown = 0  # the lines of `before` that are already shown or skipped
     for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
         start = group[0][1]
         enclosing = [number for number in _enclosing_lines(before, start) if number >= shown]
@@ -63,7 +63,7 @@ def _hunk_lines(
 
 
 def _enclosing_lines(lines: Sequence[str], start: int) -> list[int]:
-    """The lines above `start` that hold the mappings in which it is, the outermost first."""
+    """The lines with the keys of the enclosing mappings, outermost first."""
     found: list[int] = []
     depth = _indent(lines[start]) if start < len(lines) else 0
     for number in range(start - 1, -1, -1):

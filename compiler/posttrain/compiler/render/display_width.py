@@ -1,4 +1,4 @@
-"""Where the characters of a line stand on a screen: tabs and wide characters take more than one place."""
+"""Maps the characters of a line to terminal columns. Tabs and wide characters take several columns."""
 
 import unicodedata
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ TAB_WIDTH = 4
 
 @dataclass(frozen=True, slots=True)
 class DisplayLine:
-    """A line as it is printed: its characters, and the place at which each begins."""
+    """A printable line: its characters, and the terminal column at which each one starts."""
 
     cells: tuple[str, ...]
     starts: tuple[int, ...]
@@ -22,7 +22,7 @@ class DisplayLine:
         return self.starts[-1]
 
     def display_column(self, column: int) -> int:
-        """The place of a column, which counts characters from 1. Columns go on beyond the end."""
+        """The terminal column of a source column, which counts from 1 and may be beyond the end."""
         beyond = max(0, column - len(self.starts))
         return self.starts[min(column, len(self.starts)) - 1] + beyond
 
@@ -43,10 +43,10 @@ def _display_cell(character: str, place: int) -> tuple[str, int]:
     if character == "\t":
         width = TAB_WIDTH - place % TAB_WIDTH
         return " " * width, width
-    if character < " " or character == "\x7f":  # as its picture: a real one would move the cursor
+    if character < " " or character == "\x7f":  # as a symbol: the real character would move the cursor
         return chr(0x2421 if character == "\x7f" else 0x2400 + ord(character)), 1
     category = unicodedata.category(character)
-    if category in ("Cc", "Cf", "Zl", "Zp", "Cs"):  # among them those that turn text around
+    if category in ("Cc", "Cf", "Zl", "Zp", "Cs"):  # includes characters that reverse text
         return "\ufffd", 1
     if category in ("Mn", "Me"):
         return character, 0
@@ -54,10 +54,10 @@ def _display_cell(character: str, place: int) -> tuple[str, int]:
 
 
 def truncate_line(line: DisplayLine, first: int, last: int, width: int) -> tuple[str, int]:
-    """The part of a line around the places `first` to `last`, and by how much its places move."""
+    """The part of a line around the columns `first` to `last`, and the offset of its columns."""
     if line.width <= width:
         return line.text, 0
-    room = width - 6  # for dots on either side
+    room = width - 6  # for an ellipsis on either side
     left = 0 if last <= room else min(max(0, first - room // 3), line.width - room)
     visible = [i for i, start in enumerate(line.starts[:-1]) if left <= start < left + room]
     before = "..." if visible[0] else ""

@@ -1,4 +1,4 @@
-"""Diagnostics as GitHub's workflow commands: an annotation at the place of each."""
+"""Renders diagnostics as GitHub workflow commands, which become annotations."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 def render_github(
     diagnostics: Sequence[Diagnostic], names: Mapping[str, str], codes: Mapping[str, Code], recipe: str
 ) -> str:
-    """A line each. What is wrong with an option of the command line is shown at the recipe's first line."""
+    """One line per diagnostic. Errors in command-line options appear at the recipe's first line."""
     return "".join(_command(found, names, codes, recipe) + "\n" for found in diagnostics)
 
 
@@ -25,8 +25,8 @@ def _annotation_location(span: Span, names: Mapping[str, str], recipe: str) -> d
     if span.file.startswith("--"):
         return {"file": recipe, "line": 1}
     file: dict[str, str | int] = {"file": names.get(span.file, span.file), "line": span.line}
-    last = span.end_line - (span.end_column == 1)  # at the beginning of a line nothing of it is meant
-    if last > span.line:  # columns are taken on one line only
+    last = span.end_line - (span.end_column == 1)  # an end in column 1 excludes that line
+    if last > span.line:  # GitHub accepts columns only within one line
         return {**file, "endLine": last}
     end = span.end_column if span.end_line == span.line else span.column + 1
     return {**file, "col": span.column, "endLine": span.line, "endColumn": end}

@@ -1,4 +1,4 @@
-"""Diagnostics as JSON, for programs. The field names stay; `version` is raised when they cannot."""
+"""Renders diagnostics as JSON for programs. Incompatible changes increment `version`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ _SEVERITIES = ("error", "warning", "note")
 
 
 def render_json(diagnostics: Sequence[Diagnostic], names: Mapping[str, str]) -> str:
-    """One object: the diagnostics, and how many there are of each severity."""
+    """One object with the diagnostics and the count of each severity."""
     value = {
         "version": FORMAT_VERSION,
         "diagnostics": [_diagnostic_json(diagnostic, names) for diagnostic in diagnostics],

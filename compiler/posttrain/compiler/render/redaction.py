@@ -1,6 +1,6 @@
-"""Source lines without what must not be shown: a secret that someone wrote into a recipe.
+"""Redacts source lines that contain a secret.
 
-It is hidden in the lines of every diagnostic, as another one may stand on the same line.
+All diagnostics use the redacted lines, because another diagnostic can be on the same line.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from posttrain.spec.diagnostic import Diagnostic, Span
 def redact_secrets(
     texts: Mapping[str, Sequence[str]], diagnostics: Sequence[Diagnostic]
 ) -> Mapping[str, Sequence[str]]:
-    """The lines of files, with stars in the places that a diagnostic hides."""
+    """The lines of files, with stars in place of redacted spans."""
     hidden = {name: list(lines) for name, lines in texts.items()}
     for span in (diagnostic.redacted_span for diagnostic in diagnostics):
         if span is not None and span.file in hidden:

@@ -1,4 +1,4 @@
-"""Diagnostics as SARIF 2.1.0, for code scanning."""
+"""Renders diagnostics as SARIF 2.1.0 for code scanning."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ FileNames = Mapping[str, str]
 def render_sarif(
     diagnostics: Sequence[Diagnostic], names: FileNames, codes: Mapping[str, Code], recipe: str
 ) -> str:
-    """A log of one run. What is wrong with an option of the command line is placed at the recipe."""
+    """A log of one run. Errors in command-line options have the location of the recipe."""
     used = sorted({found.code for found in diagnostics})
     results = [_result(found, used.index(found.code), names, recipe) for found in diagnostics]
     driver = {
@@ -85,7 +85,7 @@ def _physical_location(span: Span, names: FileNames, recipe: str) -> dict[str, A
 
 
 def _region(span: Span) -> dict[str, int]:
-    """SARIF counts as spans do: from 1, and the end column is the first that is not meant."""
+    """SARIF regions and spans agree: they count from 1, and the end column is exclusive."""
     return {
         "startLine": span.line,
         "startColumn": span.column,

@@ -1,4 +1,4 @@
-"""Source lines with what they are marked for: carets under the place, dashes under what bears on it."""
+"""Renders source lines with marks: carets under the primary span, dashes under related spans."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -6,18 +6,18 @@ from dataclasses import dataclass, replace
 from posttrain.compiler.render.display_width import DisplayLine, display_line, truncate_line
 from posttrain.spec.diagnostic import Span
 
-# A piece of a line and the kind of its colour; "" for none.
+# A part of a line and its style; "" for none.
 StyledText = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place to underline, with what is said about it."""
+    """A span to underline, with its label."""
 
     span: Span
     text: str
     kind: str
-    # Whether it is what the diagnostic is about.
+    # Whether it is the primary span of the diagnostic.
     primary: bool = False
 
     @property
@@ -27,7 +27,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class SnippetLine:
-    """A line of the snippet. Only source lines have a number; a gap stands for lines left out."""
+    """A line of the snippet. Only source lines have a number; a gap represents omitted lines."""
 
     segments: tuple[StyledText, ...]
     number: int | None = None
@@ -35,7 +35,7 @@ class SnippetLine:
 
 
 def render_snippet(marks: Sequence[Mark], source: Sequence[str], width: int) -> list[SnippetLine]:
-    """The lines of one file that are marked, each with its marks below it."""
+    """The marked lines of one file, each with its marks below."""
     marks = [replace(mark, span=_trim_span(mark.span, source)) for mark in marks]
     tall = next((mark for mark in marks if mark.span.end_line > mark.span.line), None)
     numbers = {mark.span.line for mark in marks}
@@ -52,7 +52,7 @@ def render_snippet(marks: Sequence[Mark], source: Sequence[str], width: int) -> 
 
 
 def _with_gaps(numbers: Sequence[int]) -> Iterator[tuple[int, bool]]:
-    """The numbers, and whether lines before are left out; a single line is shown rather than that."""
+    """The line numbers, and whether lines before them are omitted. A gap of one line is shown instead."""
     before = numbers[0]
     for number in numbers:
         if number - before == 2:
@@ -62,7 +62,7 @@ def _with_gaps(numbers: Sequence[int]) -> Iterator[tuple[int, bool]]:
 
 
 def _trim_span(span: Span, source: Sequence[str]) -> Span:
-    """A block of YAML ends where the next begins: here it ends with its own last word."""
+    """Trim a YAML block, whose span ends at the start of the next block, to its last text."""
     line, column = span.end_line, span.end_column
     while line > span.line and not _has_content(source, line, column):
         line, column = line - 1, 1 << 30
@@ -81,7 +81,7 @@ def _starts_at(tall: Mark | None, number: int) -> bool:
 
 
 def _margin_bars(tall: Mark | None, number: int) -> tuple[StyledText, ...]:
-    """The stroke at the left of lines that a tall mark goes through."""
+    """The bar at the left of the lines of a multi-line mark."""
     if tall is None:
         return ()
     if _starts_at(tall, number):
@@ -109,21 +109,21 @@ def _marked_lines(
     moved_places = [_clamp_mark(placed, moved, line.width, width) for placed in places]
     lines += [SnippetLine((*through, *row)) for row in _annotation_rows(moved_places)]
     if tall and ends:
-        said = f" {tall.text}" if tall.text else ""
+        label = f" {tall.text}" if tall.text else ""
         end = max(1, line.display_column(tall.span.end_column) + moved)
-        lines.append(SnippetLine(((f"|{'_' * end}{tall.underline}{said}", tall.kind),)))
+        lines.append(SnippetLine(((f"|{'_' * end}{tall.underline}{label}", tall.kind),)))
     return lines
 
 
 def _visible_range(places: Sequence["PlacedMark"], otherwise: int) -> tuple[int, int]:
-    """The part of a line that must be seen: what the diagnostic is about, else all that is marked."""
+    """The part of a line that must be visible: the primary mark if there is one, else all marks."""
     shown = [placed for placed in places if placed[2].primary] or list(places)
     starts = [start for start, _, _ in shown] or [otherwise]
     return min(starts), max([end for _, end, _ in shown] or [otherwise])
 
 
 def _clamp_mark(placed: "PlacedMark", moved: int, total: int, width: int) -> "PlacedMark":
-    """A mark in the part of a long line that is shown; one outside is drawn at that part's edge."""
+    """A mark within the visible part of a long line. A mark outside it moves to the edge."""
     start, end, mark = placed
     if total <= width:
         return placed
@@ -141,7 +141,7 @@ def _place_mark(mark: Mark, line: DisplayLine) -> PlacedMark:
 
 
 def _annotation_rows(places: Sequence[PlacedMark]) -> list[list[StyledText]]:
-    """The strokes; what the last mark says beside them, what the others say below, last first."""
+    """The underlines with the label of the last mark, and below them the other labels, last first."""
     if not places:
         return []
     ordered = sorted(places, key=lambda placed: (placed[0], placed[2].primary))
@@ -162,7 +162,7 @@ def _annotation_rows(places: Sequence[PlacedMark]) -> list[list[StyledText]]:
 
 
 def _underlines(places: Sequence[PlacedMark]) -> list[StyledText]:
-    """All strokes on one line: where two meet, the shorter one is seen."""
+    """All underlines on one line. Where two overlap, the shorter one is on top."""
     cells: dict[int, StyledText] = {}
     for start, end, mark in sorted(places, key=lambda placed: (placed[0] - placed[1], placed[2].primary)):
         cells |= dict.fromkeys(range(start, end), (mark.underline, mark.kind))
@@ -170,14 +170,14 @@ def _underlines(places: Sequence[PlacedMark]) -> list[StyledText]:
 
 
 def _connector_row(places: Sequence[PlacedMark], upto: int = 0) -> list[StyledText]:
-    """A line of bars that lead from strokes to what is said further down."""
+    """A line of bars that connect underlines to the labels below."""
     cells = {start: ("|", mark.kind) for start, _, mark in places}
     length = max(upto, max(cells, default=-1) + 1)
     return _merge_segments([cells.get(place, (" ", "")) for place in range(length)])
 
 
 def _merge_segments(cells: Sequence[StyledText]) -> list[StyledText]:
-    """Neighbours of one kind as one piece."""
+    """Merge neighbors with the same style."""
     pieces: list[StyledText] = []
     for text, kind in cells:
         if pieces and pieces[-1][1] == kind:

@@ -1,4 +1,4 @@
-"""Diagnostics as text: the message, the source lines with the places underlined, and what to do."""
+"""Renders diagnostics as text: the message, underlined source lines, and the help."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SourceLines = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Styler:
-    """Puts colour around text, or does not; and knows how wide a source line may be."""
+    """Applies colors to text if enabled, and limits the width of source lines."""
 
     colour: bool = False
     width: int = 120
@@ -32,7 +32,7 @@ def render_text(
     names: Mapping[str, str],
     styler: Styler,
 ) -> str:
-    """All diagnostics, and a line that counts them. `texts` has the lines of files, `names` their paths."""
+    """All diagnostics and a summary line. `texts` has the lines of files, `names` their paths."""
     texts = redact_secrets(texts, diagnostics)
     blocks = [_format_diagnostic(diagnostic, texts, names, styler) for diagnostic in diagnostics]
     return "\n".join([*blocks, _count_line(diagnostics, styler)]) if blocks else ""
@@ -65,7 +65,7 @@ def _format_diagnostic(
 
 
 def _marks_by_file(diagnostic: Diagnostic) -> dict[str, list[Mark]]:
-    """What to underline, by file: the place of the diagnostic, then its labels."""
+    """The marks by file: the span of the diagnostic, then its labels."""
     same = [label.text for label in diagnostic.labels if label.span == diagnostic.span]
     found = {
         diagnostic.span.file: [Mark(diagnostic.span, "; ".join(same), diagnostic.severity, primary=True)]
@@ -85,10 +85,10 @@ def _format_location(
     names: Mapping[str, str],
     styler: Styler,
 ) -> list[str]:
-    """Where it is, and the lines there."""
+    """The location of a diagnostic in one file, and the source lines."""
     pad, bar = " " * margin, styler.paint("|", "dim")
     head = f"{pad}{styler.paint(arrow, 'dim')} "
-    if file.startswith("--"):  # an option of the command line has no lines
+    if file.startswith("--"):  # a command-line option has no source lines
         notes = [
             line for mark in marks if mark.text for line in _format_note("note", mark.text, margin, styler)
         ]
@@ -113,7 +113,7 @@ def _format_line(line: SnippetLine, margin: int, bar: str, styler: Styler) -> st
 
 
 def _format_note(kind: str, text: str, margin: int, styler: Styler) -> list[str]:
-    """What stands below the lines; its second line and those after stand under its first."""
+    """A note below the source lines. Its lines are aligned."""
     head = f"= {kind}: "
     first, *rest = [display_line(line).text for line in text.splitlines()] or [""]
     indent = " " * (margin + 1 + len(head))

@@ -1,1 +1,1 @@
-"""What every name stands for, and what is made from what."""
+"""Name resolution: references, their order, and the lineage of models."""

@@ -1,4 +1,4 @@
-"""Lines of models: what each stage's weights go back to, and what is trained of them."""
+"""Model lineage: the declared model that each stage's weights come from, and the adapter in effect."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,29 +12,29 @@ from posttrain.spec.train_stage import Train
 
 @record
 class Lineage:
-    """Where a line of models begins, and the adapter that holds at this point of it."""
+    """The origin of a model, and the adapter in effect at this point."""
 
-    # The declared model at the beginning; None when a script made it, or when it is mistaken.
+    # The declared model; None if a script produced the weights, or if the declaration is invalid.
     origin: str | None
     adapter: Adapter | None
-    # Where that adapter is written.
+    # The path of the adapter in the recipe.
     adapter_path: KeyPath
 
 
 def trains_in_float32(model: Model | None) -> bool:
-    """Whether the whole weights of such a line are trained in float32, whatever they are stored in.
+    """Whether training of all weights uses float32, regardless of the stored type.
 
-    Steps of the size that post-training takes are mostly lost when they are added to bfloat16.
+    Updates of the size that is typical in post-training are mostly lost in bfloat16.
     """
     return model is None or (model.dtype == "auto" and model.init is None)
 
 
 def model_lineages(resolved: ResolvedRecipe) -> Mapping[str, Lineage]:
-    """The line of every model and of every stage that has one, by node."""
+    """The lineage of every model and of every stage with a model, by node."""
     found: dict[str, Lineage] = {}
     for name, model in resolved.recipe.models.items():
         found[f"model:{name}"] = Lineage(name, model.adapter, ("models", name, "adapter"))
-    for node in resolved.order:  # what a stage goes back to is already there
+    for node in resolved.order:  # topological, so the predecessor's lineage exists
         thing, _, name = node.partition(":")
         stage = resolved.recipe.stages.get(name) if thing == "stage" else None
         ref = resolved.refs.get((node, "model"))

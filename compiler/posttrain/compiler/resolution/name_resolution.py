@@ -1,4 +1,4 @@
-"""Fourth pass: what each name refers to."""
+"""Fifth pass: resolves the names of a recipe to declarations and stages."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -30,19 +30,19 @@ __all__ = ["CODES", "NodeKind", "Ref", "ResolvedRecipe", "inference_models", "re
 
 UNKNOWN_NAME = Code(
     "PT0301",
-    "a name that nothing has",
+    "unknown name",
     "error",
-    "A reference names a declaration or a stage of this recipe; a part of a dataset is written"
-    " NAME.PART, a metric STAGE.METRIC.",
+    "A reference must name a declaration or a stage of this recipe. A part of a dataset is written NAME.PART,"
+    " a metric STAGE.METRIC.",
     wrong=minimal_recipe(("model: base", "model: bass")),
     right=MINIMAL_RECIPE,
 )
 WRONG_KIND = Code(
     "PT0302",
-    "a name for something else",
+    "wrong kind of reference",
     "error",
-    "The name exists, but stands for a thing that cannot be used here: a model where rows are wanted,"
-    " say, or an eval where weights are.",
+    "The name exists, but refers to something of the wrong kind: for example a model where rows are expected,"
+    " or an eval where a model is expected.",
     wrong=minimal_recipe(("data: sums.train", "data: base")),
     right=MINIMAL_RECIPE,
 )
@@ -51,20 +51,20 @@ CODES = (UNKNOWN_NAME, WRONG_KIND, CIRCULAR_REFERENCE)
 
 @record(kw_only=True)
 class ResolvedRecipe:
-    """A recipe whose references are resolved: (owner, role) to what is meant."""
+    """A recipe with resolved references, by owner and role."""
 
     recipe: TypedRecipe
     refs: Mapping[tuple[str, str], Ref]
-    # Models, datasets and stages as `thing:name`, each after all that it is made from.
+    # Models, datasets and stages as `kind:name`, in topological order.
     order: tuple[str, ...]
 
     @cached_property
     def by_owner(self) -> Mapping[str, Mapping[str, Ref]]:
-        """What each owner refers to, by role."""
-        found: dict[str, dict[str, Ref]] = {}
+        """The references of each owner, by role."""
+        owners: dict[str, dict[str, Ref]] = {}
         for (owner, role), ref in self.refs.items():
-            found.setdefault(owner, {})[role] = ref
-        return found
+            owners.setdefault(owner, {})[role] = ref
+        return owners
 
 
 def resolve_names(recipe: TypedRecipe, catalog: Catalog, diagnostics: Diagnostics) -> ResolvedRecipe:
@@ -106,16 +106,16 @@ def _resolve_one(use: ReferenceSite, recipe: TypedRecipe, diagnostics: Diagnosti
 
 
 def _report_unknown(use: ReferenceSite, legal: list[str], diagnostics: Diagnostics) -> None:
-    """Report a name that nothing has. A name on the hub is a thing to declare."""
+    """Report an unknown name. The help for a hub name is a declaration."""
     name, _, part = use.text.partition(".")
     help, meant = hint(name, legal, what="names that fit here")
     if "/" in use.text:
         declared = "models: {NAME: {from: %s}}" if use.expected in ("weights", "writer") else _DATASET_EXAMPLE
-        help, meant = f"declare it, and write its name here: {declared % use.text}", None
-        diagnostics.add(UNKNOWN_NAME, use.path, f"nothing is named `{use.text}`", help=help)
+        help, meant = f"declare it and use the declared name: {declared % use.text}", None
+        diagnostics.add(UNKNOWN_NAME, use.path, f"unknown name `{use.text}`", help=help)
         return
     replace = f"{meant}.{part}" if meant and part else meant
-    diagnostics.add(UNKNOWN_NAME, use.path, f"nothing is named `{name}`", help=help, replace=replace)
+    diagnostics.add(UNKNOWN_NAME, use.path, f"unknown name `{name}`", help=help, replace=replace)
 
 
 _DATASET_EXAMPLE = "datasets: {NAME: {from: {hub: {name: %s, columns: ...}}}}"
@@ -157,10 +157,10 @@ def _product_kind(ref: Ref, recipe: TypedRecipe) -> Literal["weights", "rows", "
 
 
 _EXPECTED_PHRASES = {
-    "weights": "a model is",
-    "rows": "rows are",
-    "writer": "a model or an endpoint is",
-    "anything": "a product is",
+    "weights": "a model",
+    "rows": "rows",
+    "writer": "a model or an endpoint",
+    "anything": "a product",
 }
 
 
@@ -168,18 +168,19 @@ def _check_compatible(ref: Ref, use: ReferenceSite, recipe: TypedRecipe, diagnos
     if _is_compatible(ref, use, recipe):
         return _check_part(ref, use, recipe, diagnostics)
     if ref.node == use.owner:
-        diagnostics.add(CIRCULAR_REFERENCE, use.path, f"`{ref.name}` names itself")
+        diagnostics.add(CIRCULAR_REFERENCE, use.path, f"`{ref.name}` refers to itself")
         return False
-    what = f"{ref.kind} `{ref.name}`"
-    makes = {"weights": "a model", "rows": "rows", "figures": "figures", "files": "files"}
-    given = makes.get(_product_kind(ref, recipe), "text")
-    message = f"{_EXPECTED_PHRASES[use.expected]} wanted here; the {what} gives {given}"
+    products = {"weights": "a model", "rows": "rows", "figures": "metrics", "files": "files"}
+    product = products.get(_product_kind(ref, recipe), "text")
+    message = (
+        f"expected {_EXPECTED_PHRASES[use.expected]}, but the {ref.kind} `{ref.name}` produces {product}"
+    )
     diagnostics.add(WRONG_KIND, use.path, message)
     return False
 
 
 def _check_part(ref: Ref, use: ReferenceSite, recipe: TypedRecipe, diagnostics: Diagnostics) -> bool:
-    """Only rows have parts, and a part has a name."""
+    """Check the part of a reference: only rows have parts, and a part has a name."""
     if ref.part is None or (ref.part and _product_kind(ref, recipe) == "rows"):
         return True
     what = "has no parts" if ref.part else "ends in a dot"

@@ -1,4 +1,4 @@
-"""Where a recipe names its own things: each reference as written, in its role."""
+"""Finds the references in a recipe: where they are, their role, and what they must refer to."""
 
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -33,7 +33,7 @@ class Ref:
 
 @record
 class ReferenceSite:
-    """A reference as written: where, in what role, and what it should stand for."""
+    """An unresolved reference: its place, its role, and the kind of product that it must refer to."""
 
     owner: str
     role: str
@@ -53,7 +53,7 @@ def find_references(recipe: TypedRecipe) -> Iterator[ReferenceSite]:
 
 
 def _step_references(recipe: TypedRecipe, name: str) -> Iterator[ReferenceSite]:
-    """The other datasets that the steps `join` and `mix`, and those that look `against` one, read."""
+    """The other datasets that the steps `join`, `mix` and those with `against` read."""
     for index, step in enumerate(recipe.datasets[name].steps):
         owner, path = f"dataset:{name}", ("datasets", name, "steps", index)
         join, mix = step.get("join"), step.get("mix")
@@ -69,8 +69,8 @@ def _step_references(recipe: TypedRecipe, name: str) -> Iterator[ReferenceSite]:
 
 
 def _stage_references(name: str, stage: AnyStage) -> Iterator[ReferenceSite]:
-    def use(role: str, text: str, wanted: ExpectedKind, *path: str) -> ReferenceSite:
-        return ReferenceSite(f"stage:{name}", role, ("stages", name, *(path or (role,))), text, wanted)
+    def use(role: str, text: str, expected: ExpectedKind, *path: str) -> ReferenceSite:
+        return ReferenceSite(f"stage:{name}", role, ("stages", name, *(path or (role,))), text, expected)
 
     match stage:
         case Train():
@@ -92,7 +92,7 @@ def _stage_references(name: str, stage: AnyStage) -> Iterator[ReferenceSite]:
             yield use("model", stage.export, "weights", "export")
         case Script():
             yield from (use(role, text, "anything", "inputs", role) for role, text in stage.inputs.items())
-        case Gate():  # its metrics are resolved with the evals that make them
+        case Gate():  # the check of the gate resolves its metrics
             return
 
 
@@ -103,7 +103,7 @@ def _inference_references(
 
 
 def inference_models(name: str, stage: Evaluate | Generate | Benchmark) -> list[tuple[str, str, KeyPath]]:
-    """The models that a stage asks: the role of each, its name, and where that is written."""
+    """The models with which a stage generates: role, name and path of each reference."""
     path: KeyPath = ("stages", name)
     if isinstance(stage, Generate):
         found: list[tuple[str, str, KeyPath]] = [("model", stage.generate, (*path, "generate"))]
@@ -111,18 +111,18 @@ def inference_models(name: str, stage: Evaluate | Generate | Benchmark) -> list[
             found.append(("with", stage.dialogue.with_, (*path, "dialogue", "with")))
         return found
     verb = "benchmark" if isinstance(stage, Benchmark) else "eval"
-    given = stage.benchmark if isinstance(stage, Benchmark) else stage.eval
-    if isinstance(given, str):
-        return [("model", given, (*path, verb))]
-    return [(f"model:{text}", text, (*path, verb, index)) for index, text in enumerate(given)]
+    names = stage.benchmark if isinstance(stage, Benchmark) else stage.eval
+    if isinstance(names, str):
+        return [("model", names, (*path, verb))]
+    return [(f"model:{text}", text, (*path, verb, index)) for index, text in enumerate(names)]
 
 
 def inloop_eval_refs(recipe: TypedRecipe, refs: Mapping[tuple[str, str], Ref]) -> dict[tuple[str, str], Ref]:
-    """What a training stage reads for the evals that it makes on the way: the rows of each."""
+    """The rows that a training stage reads for its in-loop evals."""
     found: dict[tuple[str, str], Ref] = {}
     for name, stage in recipe.stages.items():
-        asked = stage.evaluate.evals if isinstance(stage, Train) and stage.evaluate is not None else ()
-        for measure, role in product(asked, ("data", "few_shot")):
+        evals = stage.evaluate.evals if isinstance(stage, Train) and stage.evaluate is not None else ()
+        for measure, role in product(evals, ("data", "few_shot")):
             ref = refs.get((f"stage:{measure}", role))
             if ref is not None:
                 found[f"stage:{name}", f"{measure}.{role}"] = ref
@@ -130,7 +130,7 @@ def inloop_eval_refs(recipe: TypedRecipe, refs: Mapping[tuple[str, str], Ref]) -
 
 
 def reward_references(recipe: TypedRecipe, catalog: Catalog) -> Iterator[ReferenceSite]:
-    """The models that rewards score with, each under its name."""
+    """The models that reward graphs score with, by name."""
     for name, reward in recipe.rewards.items():
         for path, text in referenced_models(reward, ("rewards", name), catalog):
             yield ReferenceSite(f"reward:{name}", text, path, text, "weights")
@@ -139,7 +139,7 @@ def reward_references(recipe: TypedRecipe, catalog: Catalog) -> Iterator[Referen
 def reward_model_refs(
     recipe: TypedRecipe, found: Mapping[tuple[str, str], Ref]
 ) -> dict[tuple[str, str], Ref]:
-    """What stages read since their rewards, or those of the evals made on their way, score with it."""
+    """The models that stages read because their rewards, or those of their in-loop evals, score with them."""
     refs: dict[tuple[str, str], Ref] = {}
     for name, stage in recipe.stages.items():
         during = stage.evaluate.evals if isinstance(stage, Train) and stage.evaluate is not None else ()

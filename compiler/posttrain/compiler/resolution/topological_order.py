@@ -1,4 +1,4 @@
-"""An order in which everything can be made, or the circle in which nothing can."""
+"""Sorts models, datasets and stages topologically, and reports circular references."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,10 @@ from posttrain.spec.eval_stages import Gate
 
 CIRCULAR_REFERENCE = Code(
     "PT0303",
-    "things that need each other",
+    "circular reference",
     "error",
-    "Each of these is made from the next, or held back by it, so none can be made first. A gate holds"
-    " back every stage written after it.",
+    "Each of these depends on the next one, so none of them can run first. Every stage written after a gate"
+    " depends on the gate.",
     wrong=minimal_recipe(
         ("model: base", "model: again"),
         ("  check:", "  again: {train: sft, model: sft, data: sums.train}\n  check:"),
@@ -26,7 +26,7 @@ CIRCULAR_REFERENCE = Code(
 def topological_order(
     recipe: TypedRecipe, refs: Mapping[tuple[str, str], Ref], diagnostics: Diagnostics
 ) -> tuple[str, ...]:
-    """Everything after what it is made from; as written, where that leaves a choice."""
+    """A topological order of all nodes, as close as possible to the order in the recipe."""
     names = [f"model:{name}" for name in recipe.models]
     names += [f"dataset:{name}" for name in recipe.datasets]
     names += [f"stage:{name}" for name in recipe.stages]
@@ -36,21 +36,21 @@ def topological_order(
             needs[owner][ref.node] = None
     _add_gate_inputs(recipe, needs)
     _add_gate_barriers(recipe, needs)
-    ordered, circle = _depth_first_sort(names, needs)
-    if circle:
+    ordered, cycle = _depth_first_sort(names, needs)
+    if cycle:
         section = {"model": "models", "dataset": "datasets", "stage": "stages"}
-        thing, _, name = circle[0].partition(":")
-        chain = " -> ".join(node.partition(":")[2] for node in (*circle, circle[0]))
-        gated = any(isinstance(recipe.stages.get(node.partition(":")[2]), Gate) for node in circle)
-        help = "a gate holds back every stage written after it" if gated else ""
+        thing, _, name = cycle[0].partition(":")
+        chain = " -> ".join(node.partition(":")[2] for node in (*cycle, cycle[0]))
+        gated = any(isinstance(recipe.stages.get(node.partition(":")[2]), Gate) for node in cycle)
+        help = "every stage written after a gate depends on the gate" if gated else ""
         diagnostics.add(
-            CIRCULAR_REFERENCE, (section[thing], name), f"these need each other: {chain}", key=True, help=help
+            CIRCULAR_REFERENCE, (section[thing], name), f"circular reference: {chain}", key=True, help=help
         )
     return tuple(ordered)
 
 
 def _add_gate_inputs(recipe: TypedRecipe, needs: dict[str, dict[str, None]]) -> None:
-    """A gate needs the evals whose metrics it names."""
+    """A gate depends on the evals whose metrics it names."""
     for name, stage in recipe.stages.items():
         if not isinstance(stage, Gate):
             continue
@@ -62,7 +62,7 @@ def _add_gate_inputs(recipe: TypedRecipe, needs: dict[str, dict[str, None]]) -> 
 
 
 def _add_gate_barriers(recipe: TypedRecipe, needs: dict[str, dict[str, None]]) -> None:
-    """What is written after a gate waits for it; one edge to the nearest does for those before it too."""
+    """Stages after a gate depend on it. An edge to the nearest gate is enough, because gates are chained."""
     gate: str | None = None
     for name, stage in recipe.stages.items():
         if gate is not None:
@@ -74,7 +74,7 @@ def _add_gate_barriers(recipe: TypedRecipe, needs: dict[str, dict[str, None]]) -
 def _depth_first_sort(
     names: list[str], needs: Mapping[str, Mapping[str, None]]
 ) -> tuple[list[str], list[str]]:
-    """A stable topological order without recursion, and a circle if there is one."""
+    """A stable topological order without recursion, and a cycle if there is one."""
     done: dict[str, None] = {}
     for start in names:
         trail: list[str] = [start]

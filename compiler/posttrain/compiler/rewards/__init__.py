@@ -1,1 +1,1 @@
-"""Reward graphs: typed, with ranges, lowered to a flat list of nodes."""
+"""Compilation of reward graphs: typed nodes with ranges, lowered to a flat list."""

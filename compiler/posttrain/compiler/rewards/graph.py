@@ -1,4 +1,4 @@
-"""Builds one reward graph: resolves names, types operands, derives ranges, flattens."""
+"""Builds a reward graph: resolves names, checks types, derives ranges and flattens the expressions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ from posttrain.spec.record import record
 
 @record(kw_only=True)
 class RewardGraph:
-    """A checked reward graph. `nodes` are in an order in which they can be computed."""
+    """A checked reward graph. `nodes` are in dependency order."""
 
     reads: Mapping[str, Type]
     nodes: tuple[Mapping[str, Any], ...]
@@ -27,9 +27,9 @@ class RewardGraph:
     types: Mapping[str, Type]
     ranges: Mapping[str, Interval]
     ops: tuple[RewardOp, ...]
-    # Named nodes that something in the graph uses.
+    # The named nodes that another node or `returns` uses.
     used: frozenset[str]
-    # The user's files and the endpoints that nodes need, by role and by name.
+    # The user files by role, and the endpoints by name, that the nodes need.
     files: Mapping[str, UserFile]
     endpoints: Mapping[str, Endpoint]
 
@@ -39,11 +39,11 @@ class RewardGraph:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The environment variables that hold the endpoints' keys."""
+        """The environment variables with the API keys of the endpoints."""
         return tuple(sorted({one.api_key.env for one in self.endpoints.values() if one.api_key}))
 
     def step_params(self) -> dict[str, Any]:
-        """The graph as a step's parameters have it: all that its values depend on."""
+        """The graph as step parameters: everything that its values depend on."""
         return {
             "reads": dict(self.reads),
             "nodes": list(self.nodes),
@@ -52,7 +52,7 @@ class RewardGraph:
         }
 
     def endpoint_access(self) -> dict[str, Any]:
-        """How the endpoints are reached, which changes no value."""
+        """Return the connection settings of the endpoints, which do not affect the values."""
         return {
             name: {"api_key": one.api_key.env if one.api_key else None, "concurrency": one.concurrency}
             for name, one in self.endpoints.items()
@@ -66,7 +66,7 @@ def build_graph(
     request: CompileRequest,
     diagnostics: Diagnostics,
 ) -> RewardGraph | None:
-    """The graph, or None when something in it is wrong. An endpoint is None when it is itself mistaken."""
+    """Return the graph, or None if it has errors. An endpoint that is None has errors of its own."""
     if not _check_types(reward, path, diagnostics):
         return None
     builder = GraphBuilder(reward, path, endpoints, request, diagnostics)
@@ -99,7 +99,7 @@ def _check_types(reward: Reward, path: KeyPath, diagnostics: Diagnostics) -> boo
 
             types = ("text", "integer", "number", "boolean", "messages", "any")
             help, meant = key_hint(type, types, what="types")
-            message = f"`{type}` is no type"
+            message = f"`{type}` is not a column type"
             diagnostics.add(reward_codes.BAD_TYPE, (*path, "reads", name), message, help=help, replace=meant)
             good = False
     return good

@@ -1,4 +1,4 @@
-"""Turns the expressions of one reward into a flat list of nodes, each after those that it needs."""
+"""Lowers the expressions of one reward to a flat list of nodes, in dependency order."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -32,7 +32,7 @@ MAX_DEPTH = 100
 
 
 class GraphBuilder:
-    """What is known of a graph while it is built. `failed` once something was reported as an error."""
+    """The state of a graph during its construction. `failed` is set after an error."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class GraphBuilder:
         self.nodes: list[Mapping[str, Any]] = []
         self.types: dict[str, Type] = dict(reward.reads)
         self.ranges: dict[str, Interval] = {}
-        # Where each node was written, and the nodes that it reads.
+        # The path of each node, and the nodes that it reads.
         self.node_paths: dict[str, KeyPath] = {}
         self.dependencies: dict[str, list[str]] = {}
         self.ops: dict[str, RewardOp] = {}
@@ -64,7 +64,7 @@ class GraphBuilder:
         self._reader = OperandReader(self.build_expression, self.fail)
 
     def return_node(self, value: Value) -> str:
-        """The name under which a value is found: a bare number becomes a node of its own."""
+        """Return the node of a value. A bare number becomes a node."""
         returns = value.node or value.lowered.get("read")
         if returns is None:
             returns = "returns"
@@ -73,12 +73,12 @@ class GraphBuilder:
         return returns
 
     def build_named(self, name: str, use: KeyPath) -> Value | None:
-        """The node of this name, built when first asked for."""
+        """Return the node of this name, and build it on first use."""
         if name in self._values:
             return self._values[name]
         if name in self._in_progress:
             circle = " -> ".join((*self._in_progress[self._in_progress.index(name) :], name))
-            return self.fail(reward_codes.CIRCULAR_NODES, use, f"these nodes need each other: {circle}")
+            return self.fail(reward_codes.CIRCULAR_NODES, use, f"circular reference: {circle}")
         self._in_progress.append(name)
         where = (*self.path, "nodes", name)
         self._values[name] = self.build_expression(self.reward.nodes[name], where, name, "any")
@@ -86,15 +86,15 @@ class GraphBuilder:
         return self._values[name]
 
     def build_expression(self, given: Any, path: KeyPath, id: str, expected: Type) -> Value | None:
-        """The value of an expression, which becomes the node `id` unless it is a name or literal."""
+        """Return the value of an expression. It becomes the node `id` unless it is a name or a literal."""
         if self._depth >= MAX_DEPTH:
-            message = f"nodes build on each other more than {MAX_DEPTH} deep"
+            message = f"the nodes are nested more than {MAX_DEPTH} levels deep"
             return self.fail(reward_codes.BAD_NODE, path, message)
         self._depth += 1
         value = self._build_value(given, path, id)
         self._depth -= 1
         if value is not None and not is_assignable(expected, value.type):
-            message = f"{_with_article(expected)} is wanted here; this is {_with_article(value.type)}"
+            message = f"expected {_with_article(expected)}, got {_with_article(value.type)}"
             return self.fail(reward_codes.WRONG_OPERAND, path, message)
         return value
 
@@ -114,7 +114,7 @@ class GraphBuilder:
                 message = "a node is a name, a number, or one op with its operands"
                 if isinstance(given, dict) and given:
                     named = ", ".join(str(key) for key in cast(dict[str, Any], given))
-                    message = f"a node is one op with its operands; these are several: {named}"
+                    message = f"a node is one op with its operands, but there are several keys: {named}"
                 return self.fail(reward_codes.BAD_NODE, path, message)
 
     def _resolve_name(self, name: str, path: KeyPath) -> Value | None:
@@ -124,10 +124,10 @@ class GraphBuilder:
         if name in self.reward.nodes:
             self.used.add(name)
             return self.build_named(name, path)
-        help, meant = hint(name, (*self.reward.reads, *self.reward.nodes), what="known in this graph")
+        help, meant = hint(name, (*self.reward.reads, *self.reward.nodes), what="names in this graph")
         if meant is None and not name.isidentifier():
-            help = f"{help}; for the words themselves write {{text: {name}}}"
-        message = f"`{name}` is neither read nor a node of this graph"
+            help = f"{help}; write literal text as {{text: {name}}}"
+        message = f"`{name}` is neither in `reads` nor a node of this graph"
         return self.fail(reward_codes.UNKNOWN_NODE, path, message, help=help, replace=meant)
 
     def _build_op(self, given: dict[str, Any], path: KeyPath, id: str) -> Value | None:
@@ -169,7 +169,7 @@ class GraphBuilder:
         self.ranges[id] = reach
 
     def _check_remarks(self, op: RewardOp, body: OpArguments, operands: Operands) -> bool:
-        """What the op itself has to say about its operands."""
+        """Report the remarks that the op makes about its operands."""
         refused = False
         for remark in op.remarks(body.params, operand_ranges(operands)):
             where = (*body.path, *remark.at) if body.by_name else body.path
@@ -179,7 +179,7 @@ class GraphBuilder:
         return not refused
 
     def _check_resources(self, op: RewardOp, body: OpArguments) -> bool:
-        """The user's files and the endpoints that the op needs."""
+        """Resolve the user files and the endpoints that the op needs."""
         good = True
         for name in op.files(body.params):
             found = user_file(name, body.path, self.request.read, self.diagnostics)

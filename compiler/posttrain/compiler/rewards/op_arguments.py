@@ -1,4 +1,4 @@
-"""The body of a reward op as written: which of its keys are operands, and which are parameters."""
+"""Parses the body of a reward op: which keys are operands, and which are parameters."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -15,12 +15,12 @@ from posttrain.spec.record import record
 @record(kw_only=True)
 class OpArguments:
     path: KeyPath
-    # The operands as written, and whether they stand under their own names.
+    # The operands as written, and whether they are given by name.
     written: Mapping[str, Any]
     by_name: bool
-    # None when they do not fit; that was reported.
+    # None if they are invalid, which was reported.
     params: Params | None
-    # Keys that mean nothing here were reported; `meant` holds the operands that they stood for.
+    # Whether unknown keys were reported; `intended` holds the operands that were suggested for them.
     has_errors: bool
     intended: frozenset[str]
 
@@ -29,7 +29,7 @@ class OpArguments:
 
 
 def parse_arguments(op: RewardOp, body: Any, path: KeyPath, diagnostics: Diagnostics) -> OpArguments:
-    """Tell operands from parameters, and report keys that are neither."""
+    """Separate operands from parameters, and report unknown keys."""
     given, named = written_operands(op, body)
     if isinstance(body, list) and _takes_no_list(op):
         operands = ", ".join(f"{name}: ..." for name, one in op.operands.items() if one.required)
@@ -45,7 +45,7 @@ def parse_arguments(op: RewardOp, body: Any, path: KeyPath, diagnostics: Diagnos
     meant = {key: _report_unknown_key(key, legal, (*path, key), diagnostics) for key in unknown}
     for key, ours in meant.items():
         diagnostics.set_root(rename_key(diagnostics.root, (*path, key), ours))
-    if unknown:  # what was meant is checked as if it had been written
+    if unknown:  # the suggested keys are checked instead
         taken = {meant.get(key, key): value for key, value in given.items()}
         given = {key: value for key, value in taken.items() if key is not None}
     node = node_at(diagnostics.root, path)[0]
@@ -62,7 +62,7 @@ def parse_arguments(op: RewardOp, body: Any, path: KeyPath, diagnostics: Diagnos
 
 
 def _takes_no_list(op: RewardOp) -> bool:
-    """Whether a list can stand for none of its operands."""
+    """Return whether none of the operands can be written as a list."""
     operand = op.operands.get(op.shorthand)
     return len(op.operands) > 1 and (operand is None or not (operand.many or operand.fields or operand.named))
 
@@ -78,7 +78,7 @@ def _report_unknown_key(
 
 
 def written_operands(op: RewardOp, body: Any) -> tuple[Mapping[str, Any], bool]:
-    """The keys of a body; a body that has none of the op's keys stands for the shorthand operand."""
+    """Return the keys of a body. A body without any key of the op is its shorthand operand."""
     if isinstance(body, dict):
         fields = cast(dict[str, Any], body)
         known = {*op.operands, *keys_of(op.params)}

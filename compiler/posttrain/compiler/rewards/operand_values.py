@@ -1,4 +1,4 @@
-"""What stands at an operand of a reward op: a read, a node or a literal, with its type and range."""
+"""The value of an operand: a column, a node or a literal, with its type and range."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ class Value:
 
     @property
     def node(self) -> str | None:
-        """The node that this is the value of, if it is one's."""
+        """The node of this value, or None for a column or a literal."""
         return self.lowered.get("node")
 
 
@@ -48,7 +48,7 @@ def operand_ranges(operands: Operands) -> dict[str, list[Interval]]:
 
 
 def clamp_to_type(reach: Interval, type: Type) -> Interval:
-    """A range cut to what the type can hold."""
+    """Return the part of a range that the type can hold."""
     if type != "boolean":
         return reach
     return Interval(max(0.0, reach.low), min(1.0, reach.high))

@@ -1,4 +1,4 @@
-"""The operands of a reward op as written, each read as the expression or expressions that it holds."""
+"""Reads the operands of a reward op, each as one or several expressions."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -14,7 +14,8 @@ from posttrain.spec.record import record
 
 @record
 class OperandReader:
-    """Reads by what a graph's builder lends it: how an expression is read, and how a mistake is told."""
+    """Reads operands with two callbacks of the graph builder: one reads an expression, one reports an
+    error."""
 
     build_expression: Callable[[Any, KeyPath, str, Type], Value | None]
     fail: Callable[..., None]
@@ -42,12 +43,12 @@ class OperandReader:
         self, field: str, operand: Operand, body: OpArguments, found: dict[str, Value | list[Value]]
     ) -> bool:
         if operand.required:
-            if field not in body.intended:  # a misspelt one was reported as such
-                self.fail(reward_codes.BAD_NODE, body.path, f"the operand `{field}` is missing")
+            if field not in body.intended:  # a misspelled operand was already reported
+                self.fail(reward_codes.BAD_NODE, body.path, f"missing operand `{field}`")
             return False
         if operand.default is not None:
             value = self.build_expression(operand.default, body.path, field, operand.type)
-            assert value is not None, "a default that does not fit its own operand"
+            assert value is not None, "the default of an operand has the type of the operand"
             found[field] = value
         return True
 
@@ -57,8 +58,8 @@ class OperandReader:
         if not operand.many:
             return self.build_expression(given, path, id, operand.type)
         if not isinstance(given, list) or not given:
-            suffix = f": [{given}], say" if isinstance(given, str) else ""
-            return self.fail(reward_codes.BAD_NODE, path, f"a list of nodes is wanted here{suffix}")
+            suffix = f", for example [{given}]" if isinstance(given, str) else ""
+            return self.fail(reward_codes.BAD_NODE, path, f"expected a list of nodes{suffix}")
         items = cast(list[Any], given)
         values = [
             self.build_expression(item, (*path, index), f"{id}.{index}", operand.type)
@@ -70,17 +71,17 @@ class OperandReader:
     def _read_rows(
         self, field: str, operand: Operand, body: OpArguments, id: str, found: dict[str, Value | list[Value]]
     ) -> bool:
-        """An operand that is a list of mappings, each with the same keys."""
+        """Read an operand that is a list of mappings with the same keys."""
         keys = list(operand.fields)
         form = "{" + ", ".join(f"{key}: ..." for key in keys) + "}"
         rows, path = body.written[field], body.operand_path(field)
         if not isinstance(rows, list) or not rows:
-            return bool(self.fail(reward_codes.BAD_NODE, path, f"a list of {form} is wanted here"))
+            return bool(self.fail(reward_codes.BAD_NODE, path, f"expected a list of {form}"))
         columns: dict[str, list[Value | None]] = {key: [] for key in keys}
         for index, row in enumerate(cast(list[Any], rows)):
             where = (*path, index)
             if not isinstance(row, dict) or set(cast(dict[str, Any], row)) != set(keys):
-                return bool(self.fail(reward_codes.BAD_NODE, where, f"each of these is written {form}"))
+                return bool(self.fail(reward_codes.BAD_NODE, where, f"expected {form}"))
             for key, inner in operand.fields.items():
                 given = cast(dict[str, Any], row)[key]
                 value = self.build_expression(given, (*where, key), f"{id}.{field}.{index}.{key}", inner.type)
@@ -92,12 +93,10 @@ class OperandReader:
     def _read_named(
         self, field: str, operand: Operand, body: OpArguments, id: str, found: dict[str, Value | list[Value]]
     ) -> bool:
-        """An operand that is a mapping from names of the user's own."""
+        """Read an operand that is a mapping from user-defined names to nodes."""
         given, path = body.written[field], body.operand_path(field)
         if not isinstance(given, dict) or not given:
-            return bool(
-                self.fail(reward_codes.BAD_NODE, path, "a mapping from names to nodes is wanted here")
-            )
+            return bool(self.fail(reward_codes.BAD_NODE, path, "expected a mapping from names to nodes"))
         good = True
         for name, item in cast(dict[str, Any], given).items():
             value = self.build_expression(item, (*path, name), f"{id}.{field}.{name}", operand.type)

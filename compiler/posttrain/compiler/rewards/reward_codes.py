@@ -1,71 +1,71 @@
-"""What can be wrong with a reward graph."""
+"""The diagnostics about reward graphs."""
 
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
 from posttrain.spec.diagnostic import Code
 
 UNKNOWN_OP = Code(
     "PT0501",
-    "an unknown reward op",
+    "unknown reward op",
     "error",
-    "A node is a mapping of one key, the op's name, to its operands and parameters.",
+    "A node is a mapping with one key: the name of the op, with its operands and parameters.",
     wrong=minimal_recipe(("{math_equal:", "{maths_equal:")),
     right=MINIMAL_RECIPE,
 )
 UNKNOWN_NODE = Code(
     "PT0502",
-    "an unknown node",
+    "unknown node or column in a reward",
     "error",
-    "An operand names what the graph reads or one of its nodes. Literal text is written {text: ...}.",
+    "An operand names a column from `reads` or a node of the graph. Write literal text as {text: ...}.",
     wrong=minimal_recipe(("of: completion, to: answer", "of: completion, to: anser")),
     right=MINIMAL_RECIPE,
 )
 WRONG_OPERAND = Code(
     "PT0503",
-    "an operand of the wrong type",
+    "operand of the wrong type",
     "error",
-    "Each op takes operands of certain types and yields one type: `between` takes text and yields text,"
-    " `score` takes a condition and yields a number.",
+    "Each op takes operands of fixed types and returns one type. For example, `between` takes text and"
+    " returns text, and `score` takes a condition and returns a number.",
     wrong=minimal_recipe(("when: {math_equal: {of: completion, to: answer}}", "when: completion")),
     right=MINIMAL_RECIPE,
 )
 BAD_NODE = Code(
     "PT0504",
-    "a node that is not written as one",
+    "invalid reward node",
     "error",
-    "A node is a name, a number, or a mapping of one op to its operands. Operands without a default"
-    " must be given.",
+    "A node is a name, a number, or a mapping of one op to its operands. Every operand without a default is"
+    " required.",
     wrong=minimal_recipe(("{math_equal: {of: completion, to: answer}}", "{math_equal: {of: completion}}")),
     right=MINIMAL_RECIPE,
 )
 CONSTANT_REWARD = Code(
     "PT0505",
-    "a reward that cannot vary",
+    "constant reward",
     "error",
-    "Whatever the model writes, this reward has the same value, so nothing can be learnt from it.",
+    "The reward has the same value for every completion, so training cannot learn from it.",
     wrong=minimal_recipe(("then: 1.0}}", "then: 0.0}}")),
     right=MINIMAL_RECIPE,
 )
 UNUSED_NODE = Code(
     "PT0506",
-    "a node that nothing uses",
+    "unused reward node",
     "warning",
-    "The node counts neither in the reward nor in any metric.",
+    "Neither the reward nor any metric uses this node.",
     wrong=minimal_recipe(("    returns:", "    nodes: {there: {present: completion}}\n    returns:")),
     right=MINIMAL_RECIPE,
 )
 BAD_TYPE = Code(
     "PT0507",
-    "a type that does not exist",
+    "unknown column type",
     "error",
-    "`reads` gives each name one of the types text, integer, number, boolean, messages, list<TYPE>, any.",
+    "`reads` maps each name to one of the types text, integer, number, boolean, messages, list<TYPE>, any.",
     wrong=minimal_recipe(("answer: text}", "answer: string}")),
     right=MINIMAL_RECIPE,
 )
 CIRCULAR_NODES = Code(
     "PT0508",
-    "nodes that need each other",
+    "circular reference between reward nodes",
     "error",
-    "A node is computed from its operands, so it cannot be, by any way round, its own operand.",
+    "A node is computed from its operands, so it cannot depend on itself, directly or through other nodes.",
     wrong=minimal_recipe(("    returns:", "    nodes: {a: {sum: [b, 1]}, b: {sum: [a, 1]}}\n    returns:")),
     right=MINIMAL_RECIPE,
 )
@@ -78,19 +78,19 @@ _MEASURED = (
 )
 UNKNOWN_ENDPOINT = Code(
     "PT0509",
-    "an unknown endpoint",
+    "unknown endpoint",
     "error",
-    "A node that asks another model names one of the endpoints declared under `endpoints`.",
+    "A node that calls another model names an endpoint. Declare it under `endpoints`.",
     wrong=minimal_recipe(_JUDGED, _MEASURED),
     right=minimal_recipe(_JUDGED, _MEASURED, ("rewards:\n", f"{_CRITIC}rewards:\n")),
 )
 _RIGHT = "{score: {when: {math_equal: {of: completion, to: answer}}, then: 1.0}}"
 DOMINATED_TERM = Code(
     "PT0510",
-    "a term that drowns the others",
+    "dominated term in a sum",
     "warning",
-    "Nearly all of what this sum can vary by comes from one of its terms, so the others hardly count:"
-    " scale it down, or the others up.",
+    "One term causes nearly all of the variation of this sum, so the other terms have almost no effect."
+    " Scale this term down, or the other terms up.",
     wrong=minimal_recipe(
         (_RIGHT, f"{{sum: [{{scale: {{of: {{present: completion}}, factor: 100}}}}, {_RIGHT}]}}")
     ),
@@ -102,10 +102,10 @@ _NEAR = "{similarity: {of: completion, to: answer}}"
 _STEPS = "{{thresholds: {{of: {}, steps: [{}, {}], otherwise: 0}}}}"
 UNREACHABLE_CASE = Code(
     "PT0511",
-    "a case that is never reached",
+    "unreachable case",
     "warning",
-    "The cases are tried in order and the first that holds counts. This one lies beyond what its value can"
-    " be, or behind a case that holds whenever it does.",
+    "The cases are tried in order, and the first case that matches decides. This case is outside the range"
+    " of its value, or an earlier case always matches first.",
     wrong=minimal_recipe(
         (_RIGHT, _STEPS.format(_NEAR, "{at_least: 0.5, then: 1}", "{at_least: 0.9, then: 2}"))
     ),
@@ -117,14 +117,14 @@ _EQUAL = "{math_equal: {of: completion, to: answer}}"
 _EITHER = "{{any: [{}, {{compare: {{of: {}, above: {}}}}}]}}"
 CONSTANT_NODE = Code(
     "PT0512",
-    "a node that cannot vary",
+    "constant reward node",
     "warning",
-    "By the ranges of what it is made from, this node has the same value whatever the model writes: a"
-    " comparison with a bound out of reach, say, or a score whose branches are equal.",
+    "The ranges of the operands show that this node has the same value for every completion. Common causes"
+    " are a comparison with a bound that is out of range, and a score with equal branches.",
     wrong=minimal_recipe((_EQUAL, _EITHER.format(_EQUAL, _NEAR, 1.5))),
     right=minimal_recipe((_EQUAL, _EITHER.format(_EQUAL, _NEAR, 0.5))),
 )
-# What an op remarks on, by kind.
+# The diagnostic for each kind of remark that an op makes about its operands.
 REMARKS = {"refused": BAD_NODE, "unreachable": UNREACHABLE_CASE, "dominated": DOMINATED_TERM}
 CODES = (
     UNKNOWN_OP,

@@ -1,5 +1,5 @@
-"""The models that a reward's nodes score with, as they are written: their names count before the graph
-is built, since the order of the stages hangs on them. What is written wrong is the builder's to report."""
+"""Finds the models that the nodes of a reward score with, as written. The order of the stages depends on
+them, so they are needed before the graph is built. The graph builder reports invalid nodes."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -11,7 +11,7 @@ from posttrain.spec.extension import Catalog, Operand, RewardOp
 
 
 def referenced_models(reward: Reward, path: KeyPath, catalog: Catalog) -> Iterator[tuple[KeyPath, str]]:
-    """The place and the text of each name of a model."""
+    """Yield the path and the text of each model name."""
     for name, node in reward.nodes.items():
         yield from _models_in_node(node, (*path, "nodes", name), catalog)
     yield from _models_in_node(reward.returns, (*path, "returns"), catalog)
@@ -34,7 +34,7 @@ def _models_in_node(node: Any, path: KeyPath, catalog: Catalog) -> Iterator[tupl
 
 
 def _operand_nodes(value: Any, operand: Operand, path: KeyPath) -> Iterator[tuple[Any, KeyPath]]:
-    """What stands in an operand: a node, a list of them or of rows of them, or one under each name."""
+    """Yield the nodes of an operand: one node, a list of nodes or of rows, or a mapping of nodes."""
     if operand.named and isinstance(value, dict):
         yield from _items(value, path)
     elif isinstance(value, list):

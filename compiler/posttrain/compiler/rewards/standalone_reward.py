@@ -1,5 +1,5 @@
-"""Compiles one reward of a file by itself, for trying it out: no stage need use it, and what is wrong
-elsewhere in the file is not looked at. A file that others extend will do."""
+"""Compiles a single reward of a file, to try it out. No stage needs to use the reward, errors elsewhere in
+the file are ignored, and the file need not be a complete recipe."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ from posttrain.spec.record import record
 
 @record(kw_only=True)
 class CompiledReward:
-    """The graph when there is no error; the names of all rewards; what was found, in file order."""
+    """The graph if there is no error, the names of all rewards, and the diagnostics in file order."""
 
     graph: RewardGraph | None
     names: tuple[str, ...]
@@ -41,7 +41,7 @@ def _compile(
         return (), None
     diagnostics.set_root(tree)
     whole = expand(tree, request, diagnostics)
-    # Of a matrix, the first combination: it is enough to try a reward out.
+    # The first combination of a matrix is enough to try out a reward.
     leg = expand_matrix(whole, diagnostics)[0]
     about = {name: entry for name, entry in whole.entries.items() if name in ("vars", "rewards", "endpoints")}
     whole = interpolate(MappingNode(about, whole.span), leg, set(), diagnostics)
@@ -50,7 +50,7 @@ def _compile(
     if diagnostics.has_errors or name not in rewards:
         return tuple(rewards), None
     reward = validate(Reward, rewards[name].node, ("rewards", name), diagnostics)
-    quiet = Diagnostics()  # an endpoint that is mistaken matters only to the whole recipe
+    quiet = Diagnostics()  # errors of endpoints matter only to the whole recipe
     quiet.set_root(whole)
     endpoints = {
         of: validate(Endpoint, entry.node, ("endpoints", of), quiet)

@@ -1,1 +1,1 @@
-"""What a recipe may hold, as JSON Schema: for editors, for `recipe explain` and for the reference."""
+"""The JSON Schema of recipes, for editors, `recipe explain` and the reference pages."""

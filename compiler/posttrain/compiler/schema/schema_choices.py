@@ -1,4 +1,4 @@
-"""Mappings of one key: a source, a data step, a reward op, each with its parameters."""
+"""Schemas of mappings with exactly one key: sources, data steps and reward ops with their parameters."""
 
 from posttrain.compiler.schema.schema_declarations import (
     ANNOTATION_KEYWORDS,
@@ -9,8 +9,8 @@ from posttrain.compiler.schema.schema_declarations import (
 )
 from posttrain.spec.extension import Catalog, Extension, ExtensionKind
 
-# The bounds stand apart from the properties: beside them, the YAML language server takes the key
-# under the cursor for one too many, and offers nothing.
+# `maxProperties` is inside `allOf`: next to `properties`, the YAML language server counts the key under the
+# cursor as an extra key and offers no completions.
 EXACTLY_ONE: Schema = {
     "minProperties": 1,
     "allOf": [{"maxProperties": 1}],
@@ -19,7 +19,7 @@ EXACTLY_ONE: Schema = {
 
 
 def single_key_schema(named: dict[str, Schema], description: str) -> Schema:
-    """Exactly one of these keys, with its value."""
+    """A mapping with exactly one of these keys."""
     return {
         "type": "object",
         "description": description,
@@ -29,12 +29,12 @@ def single_key_schema(named: dict[str, Schema], description: str) -> Schema:
 
 
 def extensions_of_kind(kind: ExtensionKind, catalog: Catalog) -> dict[str, Extension]:
-    found = {name: catalog.find(kind, name) for name in catalog.names(kind)}
-    return {name: extension for name, extension in found.items() if extension is not None}
+    extensions = {name: catalog.find(kind, name) for name in catalog.names(kind)}
+    return {name: extension for name, extension in extensions.items() if extension is not None}
 
 
 def parameter_definitions(kind: ExtensionKind, extension: Extension) -> Definitions:
-    """The definition of an extension's parameters, `KIND.NAME`, and of the models in them."""
+    """The definition of an extension's parameters, `KIND.NAME`, and of the declarations in them."""
     name = f"{kind}.{extension.name}"
     found = declaration_definitions(extension.params, f"{name}.")
     result = {**found[f"{name}.{extension.params.__name__}"], "description": extension.summary}
@@ -42,7 +42,7 @@ def parameter_definitions(kind: ExtensionKind, extension: Extension) -> Definiti
 
 
 def _allow_shorthand(schema: Schema, field: str | None) -> Schema:
-    """The definition, or the value of the one field that may stand for the whole."""
+    """The schema, or alternatively the value of its shorthand field."""
     if field is None:
         return schema
     short = {
@@ -53,5 +53,5 @@ def _allow_shorthand(schema: Schema, field: str | None) -> Schema:
 
 
 def extension_references(kind: ExtensionKind, catalog: Catalog) -> dict[str, Schema]:
-    """Every extension of a kind by name, for `choice`."""
+    """References to all extensions of a kind by name, for `single_key_schema`."""
     return {name: schema_ref(f"{kind}.{name}") for name in extensions_of_kind(kind, catalog)}

@@ -1,7 +1,7 @@
-"""A declaration as JSON Schema: its types, bounds and words.
+"""Converts declarations to JSON Schema: types, bounds and descriptions.
 
-Definitions are named by their class, those of an extension also by the extension. What stays open
-in a declaration (`Any`, names that only a catalog knows) is closed by `language`.
+A definition has the name of its class, with the extension as a prefix for extensions. `schema_language`
+restricts the fields that declarations leave open (`Any`, names from the catalog).
 """
 
 import dataclasses
@@ -15,9 +15,9 @@ from posttrain.spec.field_limits import Limits
 Schema = dict[str, Any]
 Definitions = dict[str, Schema]
 
-# What describes a value, and does not restrict it.
+# Keywords that describe a value without restricting it.
 ANNOTATION_KEYWORDS = ("description", "default", "examples")
-# Keywords that hold one schema, several in a list, or several by name.
+# Keywords whose value is one schema, a list of schemas, or a mapping of schemas.
 _SINGLE_SUBSCHEMA = (
     "items",
     "additionalProperties",
@@ -37,7 +37,7 @@ _SCALAR_TYPES: Mapping[Any, str] = {
     str: "string",
     type(None): "null",
 }
-# What a bound is called, by the type that it bounds.
+# The keywords for bounds, by the type of the value.
 _NUMBERS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _TEXTS = {"min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"}
 _LISTS = {"min_length": "minItems", "max_length": "maxItems"}
@@ -46,7 +46,7 @@ _BOUNDS = {"integer": _NUMBERS, "number": _NUMBERS, "string": _TEXTS, "array": _
 
 
 def declaration_definitions(model: type[Declaration], prefix: str = "") -> Definitions:
-    """The definition of a declaration and of all in it; its own comes first."""
+    """The definitions of a declaration and of all nested ones; its own comes first."""
     found: Definitions = {}
     waiting = [model]
     while waiting:
@@ -61,7 +61,7 @@ def declaration_definitions(model: type[Declaration], prefix: str = "") -> Defin
 
 
 def _nested_declarations(kind: Any) -> Iterator[type[Declaration]]:
-    """The declarations that a type holds."""
+    """The declarations in a type."""
     if isinstance(kind, type) and issubclass(kind, Declaration):
         yield kind
     for part in get_args(kind):
@@ -87,7 +87,7 @@ def _field_schema(one: FieldInfo, prefix: str) -> Schema:
     if one.single:
         listed = schema.get("anyOf", [schema])
         schema = {"anyOf": [*(member["items"] for member in listed if "items" in member), *listed]}
-    # Nothing is what a key that is left out means anyway.
+    # A default of null is omitted, because it is what a missing key means.
     return {
         **schema,
         **({"description": one.description} if one.description else {}),
@@ -128,7 +128,7 @@ def _literal_schema(words: tuple[Any, ...]) -> Schema:
 
 
 def _mapping_schema(key: Any, value: Schema) -> Schema:
-    """A mapping by name: with names of a form, those that have it and no others."""
+    """A mapping by name. If names have a pattern, others are forbidden."""
     pattern = _type_schema(key, "").get("pattern")
     if pattern is not None:
         return {"type": "object", "patternProperties": {pattern: value}, "additionalProperties": False}
@@ -136,14 +136,14 @@ def _mapping_schema(key: Any, value: Schema) -> Schema:
 
 
 def _with_limits(schema: Schema, limits: Limits | None) -> Schema:
-    """The schema with the bounds that speak of its type; of a choice, each member its own."""
+    """The schema with the bounds that apply to its type; a union passes them to its members."""
     if limits is None:
         return schema
     if "anyOf" in schema:
         return {**schema, "anyOf": [_with_limits(member, limits) for member in schema["anyOf"]]}
     names = {} if "enum" in schema else _BOUNDS.get(schema.get("type", ""), {})
-    bounds = {said: getattr(limits, name) for name, said in names.items()}
-    return {**schema, **{said: bound for said, bound in bounds.items() if bound is not None}}
+    bounds = {keyword: getattr(limits, name) for name, keyword in names.items()}
+    return {**schema, **{keyword: bound for keyword, bound in bounds.items() if bound is not None}}
 
 
 def subschemas(schema: Schema) -> Iterator[Schema]:
@@ -158,7 +158,7 @@ def subschemas(schema: Schema) -> Iterator[Schema]:
 
 
 def map_subschemas(schema: Schema, change: Any) -> Schema:
-    """A schema with `change` made to every schema directly inside it."""
+    """A schema with `change` applied to every schema directly inside it."""
     result: Schema = {}
     for key, value in schema.items():
         if key in _SINGLE_SUBSCHEMA and isinstance(value, dict):
@@ -177,7 +177,7 @@ def schema_ref(name: str) -> Schema:
 
 
 def union_schema(mappings: Iterable[Schema]) -> Schema:
-    """A mapping that may hold what any of these may hold."""
+    """A mapping that accepts the properties of all of these."""
     fields: dict[str, list[Schema]] = {}
     for mapping in mappings:
         for name, schema in mapping.get("properties", {}).items():

@@ -1,4 +1,4 @@
-"""Examples for the definitions, taken from a recipe that is known to compile."""
+"""Adds examples to the definitions, from a recipe that compiles."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from posttrain.spec.recipe import SECTIONS, VERBS
 
 
 def with_examples(found: Definitions) -> Definitions:
-    """The definitions of declarations and stages, each with one example where there is one."""
+    """The definitions, with an example for declarations and stages of the minimal recipe."""
     examples = _minimal_examples()
     return {
         name: {**schema, "examples": [examples[name]]} if name in examples else schema
@@ -22,7 +22,7 @@ def with_examples(found: Definitions) -> Definitions:
 
 def _minimal_examples() -> dict[str, Any]:
     tree = parse(SourceFile("example", MINIMAL_RECIPE.encode()), Diagnostics())
-    assert tree is not None, "the example of all pages can be read"
+    assert tree is not None, "the minimal recipe is valid"
     recipe = node_to_builtins(tree)
     result: dict[str, Any] = {}
     for section, model in SECTIONS.items():

@@ -1,7 +1,7 @@
-"""The whole language over a catalog, as definitions: the declared models, closed where they are open.
+"""The definitions of the recipe language, with the extensions of a catalog.
 
-These say what a recipe is once its variables are filled in and its overlays are laid. `recipe`
-makes of them what an editor checks a file by.
+They describe a recipe after interpolation and overlays. `schema_recipe` builds the schema of recipe files
+from them.
 """
 
 from posttrain.compiler.schema.schema_choices import (
@@ -26,15 +26,15 @@ from posttrain.spec.recipe import VERBS, Recipe
 _METRIC_SCHEMA: Schema = {
     "type": ["string", "object"],
     "properties": {
-        "rate": {"type": "string", "description": "How often this node holds."},
-        "mean": {"type": "string", "description": "The mean of this node."},
+        "rate": {"type": "string", "description": "Share of completions for which this node is true."},
+        "mean": {"type": "string", "description": "Mean value of this node."},
     },
     **EXACTLY_ONE,
 }
 
 
 def language_definitions(catalog: Catalog) -> Definitions:
-    """Every definition by name. `Recipe` is the root; extensions are KIND.NAME."""
+    """All definitions by name. `Recipe` is the root; extensions are named KIND.NAME."""
     found = declaration_definitions(Recipe)
     found |= step_definitions(catalog) | node_definitions(catalog)
     for kind in ("source", "method", "environment", "tracker"):
@@ -50,7 +50,7 @@ def language_definitions(catalog: Catalog) -> Definitions:
 
 
 def _set_entry_schema(owner: Schema, field: str, value: Schema) -> None:
-    """What each entry of a mapping by name is."""
+    """Set the schema of the entries of a mapping by name."""
     property_schema = owner["properties"][field]
     named = "patternProperties" if "patternProperties" in property_schema else "additionalProperties"
     changed = dict.fromkeys(property_schema[named], value) if named == "patternProperties" else value
@@ -73,7 +73,7 @@ def _close_rewards(found: Definitions) -> None:
 
 
 def _close_training(found: Definitions, catalog: Catalog) -> None:
-    """A method is one of the catalog's, and decides what `params` takes and what else is needed."""
+    """Restrict `train` to the catalog's methods, and `params` and `reward` depending on the method."""
     methods = extensions_of_kind("method", catalog)
     train = found["Train"]
     train["properties"]["train"] |= _enum_of(methods)
@@ -93,7 +93,7 @@ def _close_training(found: Definitions, catalog: Catalog) -> None:
 
 def _method_constraints(method: Method, params: Schema) -> Schema:
     needed = ["params"] if params.get("required") else []
-    # Behind `allOf`, an editor that inserts `params` does not insert every default with it.
+    # Inside `allOf`, so that editors that insert `params` do not insert all defaults.
     own: Schema = {"type": "object", "allOf": [schema_ref(f"method.{method.name}")]}
     fields: dict[str, Schema | bool] = {"params": own}
     if method.needs_reward:
@@ -127,13 +127,13 @@ def _enum_of(known: dict[str, Extension]) -> Schema:
 
 
 def _stage_schema() -> Schema:
-    """One of the verbs, known by its key. Without one, the verbs are what there is to say."""
+    """A stage with one of the verbs. Without a verb, editors offer the verbs."""
     defined = {verb: model.__name__ for verb, model in VERBS.items()}
     says = {verb: " ".join((model.__doc__ or "").split()) for verb, model in VERBS.items()}
     written = [{"required": [verb]} for verb in VERBS]
     return {
         "type": "object",
-        "description": "One thing that is done, known by its verb: " + ", ".join(VERBS) + ".",
+        "description": "A stage of the pipeline. Its verb is one of " + ", ".join(VERBS) + ".",
         "if": {"anyOf": written},
         "then": {
             "allOf": [

@@ -1,6 +1,6 @@
-"""Reward nodes: a name, a literal, or one op with its operands and parameters.
+"""Schemas of reward nodes: a name, a literal, or one op with its operands and parameters.
 
-Where a node of some type is wanted, only the ops that yield it are offered.
+For a node of some type, editors offer only the ops that return this type.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from posttrain.compiler.schema.schema_wording import describe_type
 from posttrain.spec.column_types import SCALAR_TYPES, Type, is_assignable
 from posttrain.spec.extension import Catalog, Operand, RewardOp
 
-# The types of literals, and how JSON Schema calls them.
+# The types of literals, and their names in JSON Schema.
 _LITERAL_TYPES = {"number": "number", "boolean": "boolean"}
 TYPE_SCHEMA: Schema = {
     "anyOf": [
@@ -27,40 +27,40 @@ def node_ref(type: Type) -> Schema:
 
 
 def node_definitions(catalog: Catalog) -> Definitions:
-    """Every op as `reward.NAME`, and `node.TYPE` for each type that is wanted somewhere."""
+    """Every op as `reward.NAME`, and `node.TYPE` for each type of an operand."""
     ops = {n: op for n, op in extensions_of_kind("reward", catalog).items() if isinstance(op, RewardOp)}
     found: Definitions = {}
-    wanted: dict[Type, None] = {"any": None, "number": None}
+    types: dict[Type, None] = {"any": None, "number": None}
     for name, op in ops.items():
         found |= parameter_definitions("reward", op)
         found[f"reward.{name}"] = _op_schema(op, found[f"reward.{name}"])
-        wanted |= {type: None for operand in op.operands.values() for type in _operand_types(operand)}
-    for type in wanted:
+        types |= {type: None for operand in op.operands.values() for type in _operand_types(operand)}
+    for type in types:
         found[node_ref(type)["$ref"].rpartition("/")[2]] = _node_schema(type, ops)
     return found
 
 
 def _node_schema(type: Type, ops: Mapping[str, RewardOp]) -> Schema:
     literals = [json for literal, json in _LITERAL_TYPES.items() if is_assignable(type, literal)]
-    # An op that gives what its parameters say may give any type.
+    # An op whose parameters determine its type can return any type.
     fitting = {
         n: schema_ref(f"reward.{n}")
         for n, op in ops.items()
         if op.infer_type or is_assignable(type, op.yields)
     }
     if is_assignable(type, "text"):
-        fitting["text"] = {"type": "string", "description": "This text itself."}
-    what = "node" if type == "any" else f"node that gives {describe_type(type)}"
+        fitting["text"] = {"type": "string", "description": "A literal text."}
+    what = "node" if type == "any" else f"node that returns {describe_type(type)}"
     return {
         "type": ["string", *literals, "object"],
-        "description": f"A {what}: the name of what is read or of another node, or one op.",
+        "description": f"A {what}: the name of an input or of another node, or one op.",
         "properties": fitting,
         **EXACTLY_ONE,
     }
 
 
 def _op_schema(op: RewardOp, params: Schema) -> Schema:
-    """An op's operands and parameters together; or just the operand that a bare value stands for."""
+    """An op's operands and parameters together, or only its shorthand operand."""
     operands = {name: _operand_schema(operand) for name, operand in op.operands.items()}
     required = [name for name, operand in op.operands.items() if operand.required]
     required += params.get("required", [])
@@ -97,7 +97,7 @@ def _row_schema(fields: Mapping[str, Operand]) -> Schema:
 
 
 def _operand_types(operand: Operand) -> list[Type]:
-    """The types of the nodes that stand in an operand."""
+    """The types of the nodes in an operand."""
     if operand.fields:
         return [type for inner in operand.fields.values() for type in _operand_types(inner)]
     return [operand.type]

@@ -1,4 +1,4 @@
-"""Definitions of overlays: profiles, and recipes that extend others. Nothing in them is required."""
+"""Definitions of overlays: profiles, and recipes that extend others. They have no required keys."""
 
 from collections.abc import Set
 
@@ -16,7 +16,7 @@ OVERLAY_PREFIX = "partial."
 
 
 def overlay_definitions(found: Definitions) -> Definitions:
-    """`partial.NAME` for every definition that demands something, or leads to one that does."""
+    """`partial.NAME` for every definition with requirements, or with references to such definitions."""
     demanding = _definitions_with_requirements(found)
     result = {f"{OVERLAY_PREFIX}{name}": _overlay_schema(found[name], demanding) for name in demanding}
     result[f"{OVERLAY_PREFIX}stage"] = _overlay_stage(found["stage"], result)
@@ -24,7 +24,7 @@ def overlay_definitions(found: Definitions) -> Definitions:
 
 
 def _definitions_with_requirements(found: Definitions) -> set[str]:
-    """The definitions of which an overlay needs one of its own."""
+    """The definitions that differ in overlays."""
     names = {name for name, schema in found.items() if _overlay_schema(schema, set()) != schema} | {"stage"}
     while True:
         more = {name for name, schema in found.items() if _overlay_schema(schema, names) != schema}
@@ -34,14 +34,14 @@ def _definitions_with_requirements(found: Definitions) -> set[str]:
 
 
 def _overlay_schema(schema: Schema, demanding: Set[str]) -> Schema:
-    """The schema of a mapping that is laid over another. A list is not merged, so it stays whole."""
+    """The schema of an overlay mapping. Lists are not merged, so their items keep all requirements."""
 
     def within(inner: Schema) -> Schema:
         return _overlay_schema(inner, demanding)
 
     unchanged = {key: schema[key] for key in ("if", "items") if key in schema}
     result = {**map_subschemas(schema, within), **unchanged}
-    # An overlay may take one choice away and put another in its place.
+    # An overlay can remove one choice and add another.
     for demand in ("required", "minProperties", "maxProperties"):
         result.pop(demand, None)
     for named in ("properties", "patternProperties"):
@@ -54,7 +54,7 @@ def _overlay_schema(schema: Schema, demanding: Set[str]) -> Schema:
 
 
 def _nullable(schema: Schema | bool) -> Schema | bool:
-    """What may stand in an overlay: nothing takes away what is there below."""
+    """The schema, which also accepts a null: it removes the key of the base."""
     if not isinstance(schema, dict) or "const" in schema or "if" in schema:
         return schema
     if isinstance(schema.get("type"), str) and "enum" not in schema:
@@ -67,7 +67,7 @@ def _nullable(schema: Schema | bool) -> Schema | bool:
 
 
 def _overlay_stage(whole: Schema, result: Definitions) -> Schema:
-    """A stage that does not repeat its verb may hold what any verb takes."""
+    """The schema of a stage in an overlay. Without a verb, it accepts the keys of all verbs."""
     own = {verb: f"{OVERLAY_PREFIX}{model.__name__}" for verb, model in VERBS.items()}
     then = [{"if": {"required": [verb]}, "then": schema_ref(name)} for verb, name in own.items()]
     either = union_schema(result[name] for name in own.values())

@@ -1,4 +1,4 @@
-"""`recipe schema`: the JSON Schema of a recipe file, for editors and other tools."""
+"""The JSON Schema of a recipe file, which `recipe schema` prints for editors and other tools."""
 
 from posttrain.compiler.schema.schema_declarations import Definitions, Schema, schema_ref, subschemas
 from posttrain.compiler.schema.schema_examples import with_examples
@@ -7,22 +7,23 @@ from posttrain.compiler.schema.schema_overlays import OVERLAY_PREFIX, overlay_de
 from posttrain.compiler.schema.schema_variables import allow_variables
 from posttrain.spec.extension import Catalog
 
-_PATH_SCHEMA: Schema = {"type": "string", "description": "A recipe file, relative to this one."}
+_PATH_SCHEMA: Schema = {"type": "string", "description": "Recipe file, relative to this one."}
 _SCALAR_SCHEMA: Schema = {"type": ["string", "number", "boolean", "null"]}
 _LEG_SCHEMA: Schema = {"type": "object", "additionalProperties": _SCALAR_SCHEMA}
 _LEGS_SCHEMA: Schema = {"anyOf": [_LEG_SCHEMA, {"type": "array", "items": _LEG_SCHEMA}]}
-# Sections that are gone once the recipe is one tree: no declared model holds them.
+# Sections that disappear when the recipe is expanded, so no declaration contains them.
 OVERLAY_SECTIONS: dict[str, Schema] = {
     "extends": {
-        "description": "Recipe files that this one is laid over.",
+        "description": "Recipe files to merge this one over.",
         "anyOf": [_PATH_SCHEMA, {"type": "array", "items": _PATH_SCHEMA}],
     },
     "matrix": {
         "type": "object",
-        "description": "Lists of values by name; ${matrix.NAME} is one of them in each leg of the plan.",
+        "description": "Lists of values by name. Each combination is a leg of the plan, in which"
+        " ${matrix.NAME} is its value.",
         "properties": {
             "include": {"description": "Legs to add, each with a value for every name.", **_LEGS_SCHEMA},
-            "exclude": {"description": "Legs to drop: those that agree with one of these.", **_LEGS_SCHEMA},
+            "exclude": {"description": "Legs to drop: those that match one of these.", **_LEGS_SCHEMA},
         },
         "additionalProperties": {"type": "array", "items": _SCALAR_SCHEMA, "minItems": 1},
     },
@@ -35,9 +36,9 @@ OVERLAY_SECTIONS: dict[str, Schema] = {
 
 
 def recipe_schema(catalog: Catalog, whole: bool = True) -> Schema:
-    """The schema of a recipe file. One that extends others may leave out what they hold.
+    """The schema of a recipe file. With `extends`, no key is required.
 
-    With `whole` false: of a file that others extend, in which nothing is required.
+    With `whole` false, the schema is for a file that others extend: no key is required either.
     """
     found = with_examples(language_definitions(catalog))
     partial = overlay_definitions(found)
@@ -64,20 +65,20 @@ def recipe_schema(catalog: Catalog, whole: bool = True) -> Schema:
 
 
 def _nullable(schema: Schema) -> Schema:
-    """What a profile may also take away."""
+    """The schema, which also accepts a null: a profile can remove the section."""
     return {**schema, "type": [schema["type"], "null"]}
 
 
 def _reachable_definitions(defined: Definitions) -> Definitions:
-    """Those definitions that a recipe or an overlay leads to."""
-    kept: Definitions = {}
+    """The definitions that a recipe or an overlay refers to, directly or indirectly."""
+    reachable: Definitions = {}
     waiting = ["Recipe", f"{OVERLAY_PREFIX}Recipe"]
     while waiting:
         name = waiting.pop()
-        if name not in kept:
-            kept[name] = defined[name]
+        if name not in reachable:
+            reachable[name] = defined[name]
             waiting += _referenced_names(defined[name])
-    return kept
+    return reachable
 
 
 def _referenced_names(schema: Schema) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the relational data steps take. Their functions check it again, against the rows they get."""
+"""Schemas of the relational data steps. The compiler checks their values again, against the columns."""
 
 from posttrain.compiler.data.relational_steps import RELATIONAL_STEPS
 from posttrain.compiler.schema.schema_choices import (
@@ -11,7 +11,7 @@ from posttrain.compiler.schema.schema_declarations import Definitions, Schema, s
 from posttrain.spec.extension import Catalog
 
 _SQL_SCHEMA: Schema = {"type": "string", "description": "An SQL expression over the columns."}
-_COLUMN_SCHEMA: Schema = {"type": "string", "description": "A column."}
+_COLUMN_SCHEMA: Schema = {"type": "string", "description": "A column name."}
 _COLUMNS_SCHEMA: Schema = {
     "anyOf": [_COLUMN_SCHEMA, {"type": "array", "items": _COLUMN_SCHEMA, "minItems": 1}]
 }
@@ -38,12 +38,12 @@ _STEP_SCHEMAS: dict[str, Schema] = {
         "type": "object",
         "properties": {
             "with": {"type": "string", "description": "The other dataset."},
-            "on": {**_COLUMNS_SCHEMA, "description": "The columns that must agree."},
+            "on": {**_COLUMNS_SCHEMA, "description": "The columns to match."},
             "kind": {
                 "type": "string",
                 "enum": ["inner", "left"],
                 "default": "inner",
-                "description": "Whether rows without a partner are dropped or kept.",
+                "description": "Join type: inner drops rows without a match, left keeps them.",
             },
         },
         "required": ["with", "on"],
@@ -56,17 +56,17 @@ _STEP_SCHEMAS: dict[str, Schema] = {
 
 
 def step_definitions(catalog: Catalog) -> Definitions:
-    """`step`, which is one of the relational steps or one of the catalog's, and all these."""
+    """`step`, and the definitions of the relational steps and of the catalog's data steps."""
     found = {f"data.{name}": _relational_step_schema(name) for name in RELATIONAL_STEPS}
     for extension in extensions_of_kind("data", catalog).values():
         found |= parameter_definitions("data", extension)
     named = {name: schema_ref(f"data.{name}") for name in RELATIONAL_STEPS} | extension_references(
         "data", catalog
     )
-    return {**found, "step": single_key_schema(named, "A data step: its name, and what it takes.")}
+    return {**found, "step": single_key_schema(named, "A data step: its name and its parameters.")}
 
 
 def _relational_step_schema(name: str) -> Schema:
     says = " ".join((RELATIONAL_STEPS[name].__doc__ or "").split())
-    # A step whose form is not told here takes anything: the compiler still checks it.
+    # A step without a schema here accepts any value; the compiler still checks it.
     return {**_STEP_SCHEMAS.get(name, {}), "description": says}

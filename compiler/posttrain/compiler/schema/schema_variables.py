@@ -1,4 +1,4 @@
-"""Lets a variable stand for every scalar: what an editor sees is the file before it is filled in."""
+"""Allows `${...}` in place of every scalar, because editors check files before interpolation."""
 
 from posttrain.compiler.schema.schema_declarations import ANNOTATION_KEYWORDS, Schema, map_subschemas
 from posttrain.compiler.schema.schema_wording import describe_schema
@@ -7,9 +7,9 @@ VARIABLE_PATTERN = r"\$\{[^{}]*\}"
 
 
 def allow_variables(schema: Schema) -> Schema:
-    """The schema, that also takes text with `${...}` where it takes a scalar."""
+    """The schema, which also accepts text with `${...}` in place of a scalar."""
     result = _merge_scalar_alternatives(schema)
-    condition = {"if": result["if"]} if "if" in result else {}  # a condition is not a demand
+    condition = {"if": result["if"]} if "if" in result else {}  # a condition restricts nothing
     result = {**map_subschemas(result, allow_variables), **condition}
     if "enum" in result:
         return _enum_or_variable(result)
@@ -19,7 +19,7 @@ def allow_variables(schema: Schema) -> Schema:
             result["pattern"] = f"{result['pattern']}|{VARIABLE_PATTERN}"
         return result
     if {"integer", "number", "boolean"} & set(types):
-        # What editors say instead of the pattern, which tells a person little.
+        # Editors show this message instead of the pattern.
         message = f"expected {describe_schema(result)}, or a variable such as ${{vars.NAME}}"
         return {
             **result,
@@ -42,7 +42,7 @@ def _schema_types(schema: Schema) -> list[str]:
 
 
 def _merge_scalar_alternatives(schema: Schema) -> Schema:
-    """Alternatives of plain scalars as one schema of several types: editors explain that better."""
+    """Merge alternatives of plain scalars into one schema with several types, for better editor messages."""
     members = schema.get("anyOf", ())
     if not members or not all(set(m) <= {"type", *_LIMIT_KEYWORDS} and "type" in m for m in members):
         return schema
@@ -56,7 +56,7 @@ def _merge_scalar_alternatives(schema: Schema) -> Schema:
     return {**rest, "type": types, **limits}
 
 
-# Each speaks of values of one type, and leaves those of other types alone.
+# Keywords that apply to values of one type and ignore others.
 _LIMIT_KEYWORDS = (
     "minimum",
     "maximum",

@@ -1,4 +1,4 @@
-"""A schema in words: `a whole number, at least 1`."""
+"""Describes schemas in words, such as `a whole number, at least 1`."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ _LIMIT_WORDS = {
 
 
 def describe_schema(schema: Schema) -> str:
-    """What a value of this schema is."""
+    """A description of the values of a schema."""
     return join_choices(_alternatives(schema)) or "anything"
 
 
@@ -60,15 +60,15 @@ def _describe_json_type(type: str, schema: Schema) -> str:
 
 
 def _mapping_value_schema(schema: Schema) -> Schema:
-    """What a mapping by name holds."""
-    found = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties")]
-    return next((shown for shown in found if isinstance(shown, dict)), {})
+    """The schema of the values of a mapping by name."""
+    values = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties")]
+    return next((value for value in values if isinstance(value, dict)), {})
 
 
 def _describe_ref(name: str) -> str:
     kind, _, rest = name.partition(".")
     if kind == "node":
-        return "a node" if rest == "any" else f"a node that gives {describe_type(rest)}"
+        return "a node" if rest == "any" else f"a node that returns {describe_type(rest)}"
     return {"step": "a data step", "stage": "a stage"}.get(name, "a mapping")
 
 
@@ -88,7 +88,7 @@ def _format_number(value: float) -> str:
 
 
 def join_choices(choices: Sequence[str]) -> str:
-    """`a`, `b` or `c`, each once."""
+    """Join choices as `a`, `b` or `c`, without duplicates."""
     alternatives = list(dict.fromkeys(choices))
     return (
         alternatives[0]
@@ -100,5 +100,5 @@ def join_choices(choices: Sequence[str]) -> str:
 
 
 def describe_type(type: str) -> str:
-    """A type of columns and nodes, in words."""
+    """The type of a column or node in words."""
     return {"number": "a number", "integer": "a whole number", "boolean": "true or false"}.get(type, type)

@@ -1,1 +1,1 @@
-"""What each verb needs: its parameters, its columns, its metrics."""
+"""Checks of each kind of stage: its parameters, columns and metrics."""

@@ -1,4 +1,4 @@
-"""Benchmark stages: the tasks, what they ask of the models, and the metrics that they give."""
+"""Checks benchmark stages: the tasks, what they require of the models, and the metrics that they return."""
 
 import posixpath
 import re
@@ -29,29 +29,29 @@ from posttrain.spec.extension import Engine
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
 
-_COMMIT = re.compile("[0-9a-f]{40}")  # a branch or a tag may come to name something else
+_COMMIT = re.compile("[0-9a-f]{40}")  # branches and tags can move
 _RATE, _ANY = Interval(0.0, 1.0), Interval.unbounded()
 
 
 @record(kw_only=True)
 class Task:
-    """A task as a stage puts it."""
+    """A task of a benchmark stage."""
 
     name: str
     kind: TaskKind
-    # The file that holds it; None for one that comes with lm-eval.
+    # The task file; None for a task of lm-eval.
     file: str | None
     is_local: bool
 
 
 @record(kw_only=True)
 class CheckedBenchmark:
-    """A checked benchmark stage. To gates it is an eval."""
+    """A checked benchmark stage. Gates treat it as an eval."""
 
     stage: Benchmark
     inference: InferenceConfig
     tasks: tuple[Task, ...]
-    # Groups by name: their tasks, and the metrics that are means over all their items.
+    # Groups by name: their tasks, and the metrics that are means over the items of all tasks.
     groups: Mapping[str, Mapping[str, Any]]
     task_metrics: Mapping[str, Metric]
 
@@ -65,14 +65,14 @@ class CheckedBenchmark:
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
-        """The metrics as others name them: of one model, or of each by its name."""
+        """The metrics by their public names: of one model, or prefixed with the name of each model."""
         if isinstance(self.stage.benchmark, str):
             return self.task_metrics
         return {f"{s}.{name}": m for s in self.stage.benchmark for name, m in self.task_metrics.items()}
 
     @property
     def pinned(self) -> bool:
-        """Whether what is measured, and by what, stays what it is."""
+        """Whether the tasks, their data and the models cannot change."""
         named = self.stage.revisions.values()
         commits = bool(named) and all(_COMMIT.fullmatch(revision) for revision in named)
         steady = commits or all(task.is_local for task in self.tasks)
@@ -83,7 +83,7 @@ class CheckedBenchmark:
         return not all(task.is_local for task in self.tasks) or bool(self.inference.endpoints)
 
     def num_items(self, metric: str) -> int | None:
-        """The most items that a metric is made from, where that is known before anything runs."""
+        """Return the largest number of items of a metric, or None if it is not known before the run."""
         if self.stage.limit is None:
             return None
         own = self._without_model(metric)
@@ -91,13 +91,13 @@ class CheckedBenchmark:
         return self.stage.limit * max([1, *(len(tasks) for tasks in within)])
 
     def pairing_key(self, resolved: ResolvedRecipe, name: str, metric: str) -> Any:
-        """What two stages must have alike to be compared item by item, by this metric."""
+        """Return what must be equal in two stages to compare this metric item by item."""
         own, stage = self._without_model(metric), self.stage
         files = tuple(task.file for task in self.tasks if own.startswith(f"{task.name}."))
         return (own, files, stage.limit, stage.num_fewshot, stage.prompts, tuple(stage.revisions.items()))
 
     def _without_model(self, metric: str) -> str:
-        """A metric without the model that it is of."""
+        """Return the name of a metric without its model."""
         return metric if metric in self.task_metrics else metric.partition(".")[2]
 
 
@@ -114,7 +114,7 @@ def check_benchmark(
         good = good and found is not None
         for task in found or ():
             if task.name in tasks:
-                message = f"the task `{task.name}` is put twice"
+                message = f"the task `{task.name}` is named twice"
                 diagnostics.add(UNKNOWN_TASK, (*path, "tasks", index), message, help="name it once")
                 good = False
             tasks[task.name] = task
@@ -122,13 +122,13 @@ def check_benchmark(
         read = user_file(given, (*path, "files", index), request.read, diagnostics)
         if read is not None:
             files[read[0].path] = read[0]
-    asking = _inference_config(name, stage, resolved, files, request, diagnostics)
-    if not good or asking is None:
+    inference = _inference_config(name, stage, resolved, files, request, diagnostics)
+    if not good or inference is None:
         return None
     found = tuple(tasks.values())
-    _check_task_kinds(stage, found, asking, path, diagnostics)
+    _check_task_kinds(stage, found, inference, path, diagnostics)
     return CheckedBenchmark(
-        stage=stage, inference=asking, tasks=found, groups=groups, task_metrics=_metrics(found, groups)
+        stage=stage, inference=inference, tasks=found, groups=groups, task_metrics=_metrics(found, groups)
     )
 
 
@@ -140,7 +140,7 @@ def _expand_tasks(
     request: CompileRequest,
     diagnostics: Diagnostics,
 ) -> list[Task] | None:
-    """The tasks that a name stands for."""
+    """Return the tasks of a name: a task, a group, a tag or a task file."""
     if given.endswith((".yaml", ".yml")):
         own = read_custom_task(given, path, request.read, diagnostics)
         if own is None:
@@ -150,14 +150,14 @@ def _expand_tasks(
     if given not in lm_eval_tasks.tasks() and lm_eval_tasks.group(given) is None:
         help, meant = hint(given, lm_eval_tasks.task_names(), what="tasks")
         if meant is None:
-            help = "the names are those of `lm-eval ls tasks`; a task of your own is a file: NAME.yaml"
+            help = "`lm-eval ls tasks` lists the names; a custom task is a file: NAME.yaml"
         message = f"lm-eval {lm_eval_tasks.lm_eval_version()} has no task `{given}`"
         diagnostics.add(UNKNOWN_TASK, path, message, help=help, replace=meant)
         return None
     leaves = lm_eval_tasks.expand_group(given)
     if leaves is None:
-        message = f"the group `{given}` changes its members, which are not known beforehand"
-        diagnostics.add(UNKNOWN_TASK, path, message, help="name the tasks that are to be put")
+        message = f"the group `{given}` changes its members at run time"
+        diagnostics.add(UNKNOWN_TASK, path, message, help="name its tasks instead")
         return None
     if given not in lm_eval_tasks.tasks():
         groups[given] = {"tasks": leaves, "metrics": (lm_eval_tasks.group(given) or {}).get("metrics", [])}
@@ -199,30 +199,35 @@ def _inference_config(
 
 
 def _check_task_kinds(
-    stage: Benchmark, tasks: Sequence[Task], asking: InferenceConfig, path: KeyPath, diagnostics: Diagnostics
+    stage: Benchmark,
+    tasks: Sequence[Task],
+    inference: InferenceConfig,
+    path: KeyPath,
+    diagnostics: Diagnostics,
 ) -> None:
-    """Whether the models can do what the tasks ask, and what they run is allowed."""
+    """Check that the models support the tasks, and that the code that the tasks run is allowed."""
     likely = [task.name for task in tasks if not task.kind.generates]
-    if asking.endpoints and likely:
+    if inference.endpoints and likely:
         message = (
-            f"`{next(iter(asking.endpoints))}` gives no likelihoods, which {_join_names(likely)} compare"
+            f"`{next(iter(inference.endpoints))}` returns no log-likelihoods, but {_join_names(likely)} need"
+            " them"
         )
-        help = "put these to models, or name variants whose answers are written"
+        help = "run these tasks on models, or use variants that generate their answers"
         diagnostics.add(NEEDS_LOGLIKELIHOOD, (*path, "tasks"), message, help=help)
     unsafe = [task.name for task in tasks if task.kind.unsafe]
     if unsafe and not stage.confirm_run_unsafe_code:
         message = (
-            f"{_join_names(unsafe)} run what the model writes, outside any sandbox, or metrics from the hub"
+            f"{_join_names(unsafe)} run generated code without a sandbox, or code of metrics from the hub"
         )
         diagnostics.add(
-            UNSAFE_CODE, (*path, "tasks"), message, help="add `confirm_run_unsafe_code: true` to allow that"
+            UNSAFE_CODE, (*path, "tasks"), message, help="set `confirm_run_unsafe_code: true` to allow it"
         )
     elif stage.confirm_run_unsafe_code and not unsafe:
         diagnostics.add(
             UNSAFE_CODE,
             (*path, "confirm_run_unsafe_code"),
-            "none of the tasks runs such code",
-            help="remove it",
+            "no task runs unsafe code",
+            help="remove the key",
         )
 
 
@@ -232,7 +237,7 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def _metrics(tasks: Sequence[Task], groups: Mapping[str, Mapping[str, Any]]) -> dict[str, Metric]:
-    """What gates can name: the metrics that are means of items, of tasks and of groups."""
+    """Return the metrics that gates can name: the means over items, of tasks and of groups."""
     found: dict[str, Metric] = {}
     for task in tasks:
         for metric, averaged in (task.kind.metrics or {}).items():

@@ -1,4 +1,4 @@
-"""What stages run only when a gate has failed, or could not tell; and the gates that hold the others."""
+"""Checks the branches of gates: the stages that run only after a failed or an inconclusive gate."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,10 +22,10 @@ _BRANCHED = (
 )
 BAD_BRANCH = Code(
     "PT0706",
-    "a branch that cannot be taken",
+    "invalid branch of a gate",
     "error",
-    "`run: STAGE` names a stage that is written after its gate and that no other gate runs. That stage, and"
-    " the stages that read what it makes, run in this case alone; what else stands after the gate does not.",
+    "`run: STAGE` names a stage that comes after its gate and that no other gate runs. In this case only"
+    " that stage and the stages that depend on it run; the other stages after the gate do not run.",
     wrong=minimal_recipe(_BRANCHED, ("{run: more}", "{run: mroe}")),
     right=minimal_recipe(_BRANCHED),
 )
@@ -57,20 +57,20 @@ def _check_branch(
         return
     if target not in order:
         help, meant = hint(target, order[order.index(gate) + 1 :], what="stages after the gate")
-        diagnostics.add(BAD_BRANCH, path, f"no stage is named `{target}`", help=help, replace=meant)
+        diagnostics.add(BAD_BRANCH, path, f"there is no stage `{target}`", help=help, replace=meant)
     elif order.index(target) <= order.index(gate):
-        diagnostics.add(BAD_BRANCH, path, f"`{target}` is not written after `{gate}`")
+        diagnostics.add(BAD_BRANCH, path, f"`{target}` does not come after `{gate}`")
     elif owners.setdefault(target, gate) != gate:
-        diagnostics.add(BAD_BRANCH, path, f"`{target}` is run by the gate `{owners[target]}` already")
+        diagnostics.add(BAD_BRANCH, path, f"the gate `{owners[target]}` already runs `{target}`")
 
 
 def lower_branch(rule: str | Branch, resolved: ResolvedRecipe) -> Any:
-    """What the plan says of a case: a word, or the stages that run in it."""
+    """Return the entry of a case in the plan: a word, or the stages that run."""
     return {"run": list(_branch_stages(rule.run, resolved))} if isinstance(rule, Branch) else rule
 
 
 def _branch_stages(first: str, resolved: ResolvedRecipe) -> Sequence[str]:
-    """A stage, all that is made from it, and what the gates among these run."""
+    """Return a stage, all stages that depend on it, and the stages that their gates run."""
     stages, reads = resolved.recipe.stages, _stage_inputs(resolved)
     found = {first}
     count = 0
@@ -82,7 +82,7 @@ def _branch_stages(first: str, resolved: ResolvedRecipe) -> Sequence[str]:
 
 
 def _stage_inputs(resolved: ResolvedRecipe) -> dict[str, set[str]]:
-    """The stages that each stage reads, itself or through datasets that are made from them."""
+    """Return the stages that each stage reads, directly or through datasets."""
     stages = resolved.recipe.stages
     found = {name: _input_stages(f"stage:{name}", resolved) for name in stages}
     for name, stage in stages.items():
@@ -105,16 +105,16 @@ def _input_stages(owner: str, resolved: ResolvedRecipe) -> set[str]:
 
 
 def _branch_targets(stage: AnyStage) -> set[str]:
-    """The stages that a gate runs in one case or the other."""
+    """Return the stages that a gate runs in one of its cases."""
     rules = [getattr(stage, case) for case in BRANCH_CASES] if isinstance(stage, Gate) else []
     return {rule.run for rule in rules if isinstance(rule, Branch)}
 
 
 def gates_before(resolved: ResolvedRecipe) -> dict[str, tuple[str, ...]]:
-    """The gates that hold each stage: the last one written before it, itself held by others.
+    """Return the gates that each stage depends on: the last gate before it, with the gates before that one.
 
-    A stage of a branch is held by the branch's gate, by those that hold that one, and by those within the
-    branch; a stage outside minds the gates of no branch.
+    A stage of a branch depends on the gate of the branch, on the gates before that gate, and on the gates
+    inside the branch. A stage outside a branch does not depend on the gates inside it.
     """
     stages = resolved.recipe.stages
     owner = {
@@ -123,13 +123,13 @@ def gates_before(resolved: ResolvedRecipe) -> dict[str, tuple[str, ...]]:
         for target in _branch_targets(stage) & stages.keys()
         for member in _branch_stages(target, resolved)
     }
-    held: dict[str, tuple[str, ...]] = {}
+    result: dict[str, tuple[str, ...]] = {}
     passed: list[str] = []
     for name, stage in stages.items():
         gate = owner.get(name)
-        beside = [other for other in passed if owner.get(other) == gate][-1:]
-        above = () if gate is None else (*held.get(gate, ()), gate)
-        held[name] = tuple(dict.fromkeys((*above, *beside)))
+        same_branch = [other for other in passed if owner.get(other) == gate][-1:]
+        above = () if gate is None else (*result.get(gate, ()), gate)
+        result[name] = tuple(dict.fromkeys((*above, *same_branch)))
         if isinstance(stage, Gate):
             passed.append(name)
-    return held
+    return result

@@ -1,4 +1,4 @@
-"""Eval stages: the graph, and the metrics with the nodes that they are the rate or mean of."""
+"""Checks eval stages: the reward graph, and the metrics with their nodes."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,12 +24,12 @@ from posttrain.spec.record import record
 
 BAD_METRIC = Code(
     "PT0611",
-    "a metric that cannot be computed",
+    "invalid metric",
     "error",
-    "A metric is the rate at which a condition holds, or the mean of a number. A bare name takes the"
-    " rate of a boolean node, the rate at which a `score` node's condition holds, and the mean of any"
-    " other number; {rate: NODE} and {mean: NODE} say it outright, and {pass_at: {node: NODE, k: K}} is how"
-    " often at least one of K completions makes a condition hold. `returns` is the reward itself.",
+    "A metric is the rate of a condition or the mean of a number. A bare name means the rate for a boolean"
+    " node and for a `score` node (the rate of its condition), and the mean for any other number. {rate:"
+    " NODE} and {mean: NODE} select one explicitly. {pass_at: {node: NODE, k: K}} is the probability that at"
+    " least one of K completions meets a condition. `returns` is the reward itself.",
     wrong=minimal_recipe(("{mean: returns}", "{mean: correct}")),
     right=MINIMAL_RECIPE,
 )
@@ -51,7 +51,7 @@ class Metric:
         return found if self.k is None else {**found, "k": self.k}
 
 
-# What every eval tells of its completions, by the name under which a gate can ask for it.
+# The metrics that every eval has, by the names that a gate can use.
 _SHARE = Interval(0.0, 1.0)
 BUILTIN_RATES = {
     "unscored": Metric("rate", "is unscored", _SHARE),
@@ -61,29 +61,29 @@ BUILTIN_RATES = {
 
 
 class StageWithMetrics(Protocol):
-    """A stage with metrics, as gates and trainings see it: an eval or a benchmark."""
+    """A stage with metrics, as gates and training stages use it: an eval or a benchmark."""
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
-        """The metrics as others name them."""
+        """The metrics by their public names."""
         ...
 
     @property
     def invalid_metrics(self) -> frozenset[str]:
-        """The metrics that could not be understood."""
+        """The names of the metrics that are invalid."""
         ...
 
     @property
     def samples(self) -> int:
-        """Completions of each item."""
+        """The number of completions per item."""
         ...
 
     def num_items(self, metric: str) -> int | None:
-        """The items that a metric is made from, where known: at most so many when not exact."""
+        """Return the number of items of a metric if known, or an upper bound if it is not exact."""
         ...
 
     def pairing_key(self, resolved: ResolvedRecipe, name: str, metric: str) -> Any:
-        """What two stages must have alike to be compared item by item."""
+        """Return what must be equal in two stages to compare them item by item."""
         ...
 
 
@@ -96,12 +96,12 @@ class CheckedEval:
     inference: InferenceConfig
     # The metrics that the stage declares.
     declared_metrics: Mapping[str, Metric]
-    # Rows that are measured, where known: at most this many when not exact.
+    # The number of evaluated rows if known; an upper bound if it is not exact.
     num_rows: int | None
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
-        """The metrics as others name them: of one model, or of each by its name."""
+        """The metrics by their public names: of one model, or prefixed with the name of each model."""
         every = {**BUILTIN_RATES, **self.declared_metrics}
         if isinstance(self.stage.eval, str):
             return every
@@ -109,25 +109,25 @@ class CheckedEval:
 
     @property
     def samples(self) -> int:
-        """Completions of each row."""
+        """The number of completions per row."""
         return self.stage.sampling.n
 
     def num_items(self, metric: str) -> int | None:
-        """The rows that a metric is made from, where known."""
+        """Return the number of rows of a metric, if known."""
         return self.num_rows
 
     def pairing_key(self, resolved: ResolvedRecipe, name: str, metric: str) -> Any:
-        """What two stages must have alike to be compared item by item."""
+        """Return what must be equal in two stages to compare them item by item."""
         return resolved.refs.get((f"stage:{name}", "data"))
 
     @property
     def invalid_metrics(self) -> frozenset[str]:
-        """The metrics that could not be understood."""
+        """The names of the metrics that are invalid."""
         return frozenset(self.stage.metrics.keys() - self.declared_metrics.keys())
 
     @property
     def pinned(self) -> bool:
-        """Whether what is measured stays what it is."""
+        """Whether the results cannot change: all endpoints are pinned."""
         return all(endpoint.pinned for endpoint in self.inference.endpoints.values())
 
 
@@ -146,9 +146,9 @@ def check_eval(
     graph = resolve_reward(stage.reward, (*path, "reward"), resolved, graphs, diagnostics)
     if ref is None or table is None or not check_part(ref, table, (*path, "data"), diagnostics):
         return None
-    asking = check_inference(name, stage, table.columns, resolved, rows, request, diagnostics)
+    inference = check_inference(name, stage, table.columns, resolved, rows, request, diagnostics)
     _check_group_by(stage.group_by, table.columns, (*path, "group_by"), diagnostics)
-    if graph is None or asking is None:
+    if graph is None or inference is None:
         return None
     check_reward_columns(graph, table.columns, (*path, "data"), diagnostics)
     metrics: dict[str, Metric] = {}
@@ -157,18 +157,20 @@ def check_eval(
         if found is not None:
             metrics[metric] = found
     count = table.max_rows(ref.part)
-    return CheckedEval(stage=stage, graph=graph, inference=asking, declared_metrics=metrics, num_rows=count)
+    return CheckedEval(
+        stage=stage, graph=graph, inference=inference, declared_metrics=metrics, num_rows=count
+    )
 
 
 def _check_group_by(by: list[str], columns: Columns, path: KeyPath, diagnostics: Diagnostics) -> None:
-    """Breakdowns are by columns of single values."""
+    """Check that `group_by` names columns of single values."""
     for index, name in enumerate(by if columns else ()):
         if name not in columns:
             help, meant = hint(name, columns, what="columns")
             message = f"the data has no column `{name}`"
             diagnostics.add(data_codes.MISSING_COLUMN, (*path, index), message, help=help, replace=meant)
         elif columns[name] not in (*SCALAR_TYPES, "any"):
-            message = f"`{name}` is {columns[name]}, which has no values to tell apart"
+            message = f"`{name}` is {columns[name]}, which cannot be used to group rows"
             diagnostics.add(data_codes.MISSING_COLUMN, (*path, index), message)
 
 
@@ -202,15 +204,15 @@ def _metric_node(name: str, path: KeyPath, graph: RewardGraph, diagnostics: Diag
 def _pass_at(
     given: Any, path: KeyPath, graph: RewardGraph, stage: Evaluate, diagnostics: Diagnostics
 ) -> Metric | None:
-    """How often at least one of k completions makes a condition hold, from the samples of each row."""
-    wanted: dict[str, Any] = cast(dict[str, Any], given) if isinstance(given, dict) else {}
-    name, k = wanted.get("node"), wanted.get("k")
-    if wanted.keys() != {"node", "k"} or not isinstance(name, str) or type(k) is not int or k < 1:
-        diagnostics.add(BAD_METRIC, path, "pass_at takes {node: NODE, k: K}, where K is a whole number")
+    """Return pass@k: the probability that at least one of k completions meets a condition."""
+    options: dict[str, Any] = cast(dict[str, Any], given) if isinstance(given, dict) else {}
+    name, k = options.get("node"), options.get("k")
+    if options.keys() != {"node", "k"} or not isinstance(name, str) or type(k) is not int or k < 1:
+        diagnostics.add(BAD_METRIC, path, "pass_at takes {node: NODE, k: K}, where K is a positive integer")
         return None
     if k > stage.sampling.n:
-        message = f"pass@{k} needs {k} completions a row, and there are {stage.sampling.n}"
-        diagnostics.add(INVALID_SAMPLING, (*path, "k"), message, help=f"write `n: {k}` or more")
+        message = f"pass@{k} needs {k} completions per row, but `sampling.n` is {stage.sampling.n}"
+        diagnostics.add(INVALID_SAMPLING, (*path, "k"), message, help=f"set `n: {k}` or more")
         return None
     node = _metric_node(name, (*path, "node"), graph, diagnostics)
     found = _typed_metric("rate", node, graph, (*path, "node"), diagnostics) if node is not None else None
@@ -224,7 +226,7 @@ def _typed_metric(
     if kind != "mean" and condition is not None:
         return Metric("rate", condition, _SHARE)
     if kind == "rate":
-        message = f"`{node}` is no condition, so it has no rate; take its mean"
+        message = f"`{node}` is not a condition, so it has no rate; use its mean"
         diagnostics.add(BAD_METRIC, path, message)
         return None
     if graph.types[node] not in ("number", "integer", "boolean"):
@@ -234,7 +236,7 @@ def _typed_metric(
 
 
 def _score_condition(node: str, graph: RewardGraph) -> str | None:
-    """The condition of a `score` node: the rate of such a node is how often it holds."""
+    """Return the condition of a `score` node: the rate of the node is the rate of its condition."""
     for item in graph.nodes:
         if item["id"] == node and item["op"] == "score":
             when = item["operands"]["when"]

@@ -1,4 +1,4 @@
-"""Gates: the metrics that they compare, and whether their thresholds can be reached and decided."""
+"""Checks gates: the metrics that they compare, and whether their thresholds can be reached and decided."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,36 +16,36 @@ from posttrain.spec.record import record
 
 BAD_CONDITION = Code(
     "PT0701",
-    "a gate's condition that is not one",
+    "invalid condition of a gate",
     "error",
-    "A condition has exactly one of at_least, at_most and better_than; `margin` goes with better_than.",
+    "A condition has exactly one of at_least, at_most and better_than. `margin` needs better_than.",
     wrong=minimal_recipe(GATE_EXAMPLE, ("at_least: 0.8", "at_least: 0.8, at_most: 0.9")),
     right=minimal_recipe(GATE_EXAMPLE),
 )
 UNKNOWN_METRIC = Code(
     "PT0702",
-    "a metric that no eval gives",
+    "unknown metric",
     "error",
-    "A gate names metrics as STAGE.METRIC, where STAGE is an eval stage that declares METRIC, or a benchmark"
-    " stage whose tasks give it: STAGE.TASK.METRIC. Figures that are no means of items, such as a perplexity"
-    " or a corpus BLEU, are told and not ruled on.",
+    "A gate names metrics as STAGE.METRIC, where STAGE is an eval stage with the metric METRIC, or as"
+    " STAGE.TASK.METRIC for a benchmark stage. Metrics that are not means over items, such as perplexity or"
+    " corpus BLEU, are reported, but gates cannot use them.",
     wrong=minimal_recipe(GATE_EXAMPLE, ("metric: check.accuracy", "metric: check.acuracy")),
     right=minimal_recipe(GATE_EXAMPLE),
 )
 UNREACHABLE_THRESHOLD = Code(
     "PT0703",
-    "a threshold that cannot be reached",
+    "threshold out of range",
     "error",
-    "The metric's range, derived from the reward graph, lies wholly on one side of the threshold: the"
-    " gate would always give the same verdict.",
+    "The threshold is outside the range of the metric, which follows from the reward graph, so the gate"
+    " would always have the same verdict.",
     wrong=minimal_recipe(GATE_EXAMPLE, ("at_least: 0.8", "at_least: 80")),
     right=minimal_recipe(GATE_EXAMPLE),
 )
 NOT_PAIRED = Code(
     "PT0705",
-    "a comparison of evals on different rows",
+    "comparison of evals on different rows",
     "error",
-    "`better_than` compares item by item, so both evals must measure the same rows, as often each, by"
+    "`better_than` compares item by item. Both evals must use the same rows, the same number of samples, and"
     " a metric of the same kind.",
     wrong=minimal_recipe(
         GATE_EXAMPLE,
@@ -62,7 +62,7 @@ CODES = (BAD_CONDITION, UNKNOWN_METRIC, UNREACHABLE_THRESHOLD, NOT_PAIRED)
 
 @record(kw_only=True)
 class CheckedGate:
-    """A checked gate: its conditions as the runtime decides them, and the evals it reads."""
+    """A checked gate: its conditions as the runtime evaluates them, and the evals that it reads."""
 
     stage: Gate
     conditions: tuple[Mapping[str, Any], ...]
@@ -102,7 +102,7 @@ def _lower_condition(
     if len(kinds) != 1 or (condition.margin and kinds != ["better_than"]):
         message = "a condition has exactly one of at_least, at_most and better_than"
         if len(kinds) == 1:
-            message = "`margin` goes with better_than"
+            message = "`margin` needs better_than"
         diagnostics.add(BAD_CONDITION, path, message)
         return None
     metric = _resolve_metric(condition.metric, (*path, "metric"), resolved, evals, diagnostics)
@@ -111,7 +111,7 @@ def _lower_condition(
         where = (*path, "better_than")
         baseline = _resolve_metric(condition.better_than, where, resolved, evals, diagnostics)
         if condition.better_than == condition.metric:
-            message = f"`{condition.metric}` is compared with itself: it is never the better"
+            message = f"`{condition.metric}` is compared with itself"
             diagnostics.add(BAD_CONDITION, where, message, help="name the metric of another eval")
             return None
         if metric and baseline and not _check_paired(metric, baseline, resolved, evals, where, diagnostics):
@@ -149,12 +149,14 @@ def _resolve_metric(
         return stage, metric, evals[stage].metrics[metric]
     declared = resolved.recipe.stages.get(stage)
     if stage in resolved.recipe.invalid_names or (stage not in evals and _is_measuring_stage(declared)):
-        return None  # that eval has mistakes of its own
+        return None  # the errors of that eval are reported elsewhere
     if stage in evals and metric.rpartition(".")[2] in evals[stage].invalid_metrics:
         return None
     known = [f"{name}.{m}" for name, found in evals.items() for m in found.metrics]
     help, meant = hint(text, known, what="metrics")
-    diagnostics.add(UNKNOWN_METRIC, path, f"no eval gives the metric `{text}`", help=help, replace=meant)
+    diagnostics.add(
+        UNKNOWN_METRIC, path, f"no eval or benchmark has the metric `{text}`", help=help, replace=meant
+    )
     return None
 
 
@@ -174,7 +176,7 @@ def _check_paired(
     samples = [evals[side[0]].samples for side in (metric, baseline)]
     if data[0] == data[1] and samples[0] == samples[1] and metric[2].kind == baseline[2].kind:
         return True
-    message = f"`{metric[0]}` and `{baseline[0]}` do not measure the same rows in the same way"
+    message = f"`{metric[0]}` and `{baseline[0]}` do not evaluate the same rows in the same way"
     diagnostics.add(NOT_PAIRED, path, message)
     return False
 
@@ -186,7 +188,7 @@ def _check_reachable(
     reach = metric[2].range
     if reach.low <= threshold <= reach.high:
         return True
-    message = f"`{condition.metric}` lies in {reach}, so {threshold:g} decides nothing"
+    message = f"the range of `{condition.metric}` is {reach}, so {threshold:g} cannot decide"
     diagnostics.add(UNREACHABLE_THRESHOLD, where, message)
     return False
 

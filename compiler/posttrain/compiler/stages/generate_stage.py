@@ -1,4 +1,4 @@
-"""Generate stages: how they ask, what they keep of the samples, and the conversations they write."""
+"""Checks generate stages: inference, the selection of samples, and dialogues."""
 
 import re
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class CheckedGeneration:
     graph: RewardGraph | None
 
     def step_params(self) -> dict[str, Any]:
-        """What is kept, and how a conversation is held, as the step's parameters have it."""
+        """The selection of samples and the dialogue, as parameters of the step."""
         stage = self.stage
         keep = {"min_score": stage.keep.min_score} if isinstance(stage.keep, MinScore) else stage.keep
         dialogue = stage.dialogue
@@ -40,7 +40,7 @@ class CheckedGeneration:
             return {"keep": keep, "max_failed_ratio": stage.max_failed_ratio, "dialogue": None}
         sampling = dialogue.with_sampling or stage.sampling
         params = dump_declaration(dialogue, without=("with_", "with_sampling"))
-        # Without a seed of its own the other side derives one: it must not sample what the model samples.
+        # Without a seed the other side derives its own: both sides must not sample the same tokens.
         seed = dialogue.with_sampling.seed if dialogue.with_sampling else None
         other = {**params, "sampling": {**dump_declaration(sampling), "seed": seed}}
         return {"keep": keep, "max_failed_ratio": stage.max_failed_ratio, "dialogue": other}
@@ -68,10 +68,10 @@ def check_generate(
     _check_keep(stage, graph, path, diagnostics)
     if stage.dialogue is not None:
         _check_dialogue(stage, stage.dialogue, table.columns, (*path, "dialogue"), diagnostics)
-    asking = check_inference(name, stage, table.columns, resolved, rows, request, diagnostics)
-    if asking is None or (stage.reward is not None and graph is None):
+    inference = check_inference(name, stage, table.columns, resolved, rows, request, diagnostics)
+    if inference is None or (stage.reward is not None and graph is None):
         return None
-    return CheckedGeneration(stage=stage, inference=asking, graph=graph)
+    return CheckedGeneration(stage=stage, inference=inference, graph=graph)
 
 
 def _check_keep(stage: Generate, graph: RewardGraph | None, path: KeyPath, diagnostics: Diagnostics) -> None:
@@ -79,16 +79,16 @@ def _check_keep(stage: Generate, graph: RewardGraph | None, path: KeyPath, diagn
         return
     where = (*path, "keep")
     if stage.reward is None:
-        message = "a choice among samples needs a reward that scores them"
+        message = "`keep` needs a reward that scores the samples"
         diagnostics.add(BAD_KEEP, where, message, help="add `reward: NAME`")
     if not isinstance(stage.keep, MinScore):
         if stage.sampling.n < 2:
-            message = f"`keep: {stage.keep}` chooses among several samples, and there is one"
-            help = "write `sampling: {n: 4, temperature: 1.0}`, say"
+            message = f"`keep: {stage.keep}` needs at least two samples, but `sampling.n` is 1"
+            help = "set it, for example `sampling: {n: 4, temperature: 1.0}`"
             diagnostics.add(INVALID_SAMPLING, where, message, help=help)
     elif graph is not None and not graph.range.low < stage.keep.min_score <= graph.range.high:
         outcome = "nothing" if stage.keep.min_score > graph.range.high else "everything"
-        message = f"the reward lies in {graph.range}, so {stage.keep.min_score:g} keeps {outcome}"
+        message = f"the range of the reward is {graph.range}, so {stage.keep.min_score:g} keeps {outcome}"
         diagnostics.add(BAD_KEEP, (*where, "min_score"), message)
 
 
@@ -97,12 +97,12 @@ def _check_dialogue(
 ) -> None:
     for key, given in (("template", stage.template), ("few_shot", stage.few_shot), ("reward", stage.reward)):
         if given is not None:
-            diagnostics.add(BAD_DIALOGUE, (*path[:-1], key), f"a dialogue takes no `{key}`")
+            diagnostics.add(BAD_DIALOGUE, (*path[:-1], key), f"a dialogue does not support `{key}`")
     if stage.prompts == "plain":
-        diagnostics.add(BAD_DIALOGUE, (*path[:-1], "prompts"), "a dialogue is written through chat templates")
+        diagnostics.add(BAD_DIALOGUE, (*path[:-1], "prompts"), "a dialogue needs chat templates")
     for key in ("opening", "system", "with_system"):
         for column in _PLACEHOLDER.findall(getattr(dialogue, key)) if columns else ():
             if columns.get(column) not in (*SCALAR_TYPES, "any"):
                 help, _ = hint(column, columns, what="columns")
-                message = f"`{{{column}}}` is no column of single values in the data"
+                message = f"`{{{column}}}` is not a column of single values in the data"
                 diagnostics.add(BAD_DIALOGUE, (*path, key), message, help=help)

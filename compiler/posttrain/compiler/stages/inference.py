@@ -1,4 +1,4 @@
-"""What eval and generate stages ask, and how: models by an engine, endpoints over HTTP, and their prompts."""
+"""The inference of eval and generate stages: models by engine, endpoints over HTTP, and their prompts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,10 +19,10 @@ from posttrain.spec.extension import Engine
 from posttrain.spec.inference import Sampling
 from posttrain.spec.record import record
 
-# Providers whose interfaces take conversations and nothing else.
+# Providers whose APIs take conversations only.
 _CHAT_ONLY = ("anthropic", "gemini")
 _LOCAL_ONLY = ("stop", "continuous_batching")
-# The keys of `sampling` that a provider's interface does not have.
+# The keys of `sampling` that the API of a provider does not have.
 _UNSUPPORTED_SAMPLING: Mapping[str, tuple[str, ...]] = {
     "openai": (*_LOCAL_ONLY, "top_k", "min_p", "repetition_penalty"),
     "openrouter": _LOCAL_ONLY,
@@ -32,18 +32,18 @@ _UNSUPPORTED_SAMPLING: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def choose_engine(wanted: str, *, endpoint: bool, has_gpus: bool) -> str:
-    """What generates: endpoints are asked over HTTP, GPUs run vLLM, everything else transformers."""
+def choose_engine(requested: str, *, endpoint: bool, has_gpus: bool) -> str:
+    """Return the engine: HTTP for endpoints, vLLM on GPUs, transformers otherwise."""
     if endpoint:
         return "http"
-    if wanted != "auto":
-        return wanted
+    if requested != "auto":
+        return requested
     return "vllm" if has_gpus else "transformers"
 
 
 @record(kw_only=True)
 class InferenceTarget:
-    """A model that is asked: its name, the role of its product among the inputs, and what runs it."""
+    """A model or an endpoint to generate with: its name, its role among the inputs, and its engine."""
 
     name: str
     role: str
@@ -51,14 +51,14 @@ class InferenceTarget:
     endpoint: Endpoint | None
 
     def step_params(self) -> dict[str, Any]:
-        """The subject as a step's parameters have it: all that its completions depend on."""
+        """The target as step parameters: everything that its completions depend on."""
         found: dict[str, Any] = {"name": self.name, "role": self.role, "engine": self.engine}
         return found if self.endpoint is None else {**found, "endpoint": endpoint_identity(self.endpoint)}
 
 
 @record(kw_only=True)
 class InferenceConfig:
-    """How a stage asks."""
+    """The inference configuration of a stage: the models, their engines and the prompts."""
 
     targets: tuple[InferenceTarget, ...]
     engines: tuple[Engine, ...]
@@ -70,7 +70,7 @@ class InferenceConfig:
 
     @property
     def model_roles(self) -> tuple[str, ...]:
-        """The inputs that are models."""
+        """The roles of the inputs that are models."""
         return tuple(one.role for one in self.targets if one.endpoint is None)
 
     @property
@@ -78,7 +78,7 @@ class InferenceConfig:
         return tuple(sorted({one.api_key.env for one in self.endpoints.values() if one.api_key}))
 
     def endpoint_access(self) -> dict[str, Any]:
-        """How the endpoints are reached, which changes no completion."""
+        """Return the connection settings of the endpoints, which do not affect the completions."""
         return {
             name: {
                 "api_key": one.api_key.env if one.api_key else None,
@@ -99,8 +99,8 @@ def check_inference(
     request: CompileRequest,
     diagnostics: Diagnostics,
 ) -> InferenceConfig | None:
-    """How the stage asks its models; None when one of them is mistaken."""
-    prompting = check_prompting(name, stage, columns, resolved, rows, request, diagnostics)
+    """Return the inference configuration of the stage, or None if one of its models is invalid."""
+    prompt_config = check_prompting(name, stage, columns, resolved, rows, request, diagnostics)
     subjects: list[InferenceTarget] = []
     written = inference_models(name, stage)
     for role, text, path in written:
@@ -112,13 +112,13 @@ def check_inference(
         subjects.append(subject)
     _check_model_names(name, stage, diagnostics)
     _check_sampling(name, stage, diagnostics)
-    if len(subjects) < len(written) or prompting is None:
+    if len(subjects) < len(written) or prompt_config is None:
         return None
     found = (request.catalog.find("engine", engine) for engine in dict.fromkeys(s.engine for s in subjects))
     return InferenceConfig(
         targets=tuple(subjects),
         engines=tuple(engine for engine in found if isinstance(engine, Engine)),
-        prompt_config=prompting,
+        prompt_config=prompt_config,
     )
 
 
@@ -138,21 +138,19 @@ def _check_endpoint(
     stage_path: KeyPath,
     diagnostics: Diagnostics,
 ) -> None:
-    """Whether an endpoint can do what the stage says of its sampling and prompts."""
+    """Report sampling and prompt options that an endpoint does not support."""
     if subject.endpoint is None:
         return
     what = f"the endpoint `{subject.name}`"
     if stage.prompts == "plain" and subject.endpoint.provider in _CHAT_ONLY:
         message = f"{what} takes conversations, not plain text"
-        diagnostics.add(
-            UNSUPPORTED_INFERENCE, (*stage_path, "prompts"), message, help="write `prompts: chat`"
-        )
+        diagnostics.add(UNSUPPORTED_INFERENCE, (*stage_path, "prompts"), message, help="set `prompts: chat`")
     if stage.engine != "auto" and len(inference_models("", stage)) == 1:
-        message = f"{what} is asked over HTTP, whatever `engine` says"
+        message = f"{what} uses HTTP, so `engine` has no effect"
         diagnostics.add(UNSUPPORTED_INFERENCE, (*stage_path, "engine"), message, help="remove the key")
     for option in _UNSUPPORTED_SAMPLING[subject.endpoint.provider]:
         if getattr(stage.sampling, option) != getattr(Sampling(), option):
-            message = f"{what} does not take `{option}`"
+            message = f"{what} does not support `{option}`"
             diagnostics.add(
                 UNSUPPORTED_INFERENCE, (*stage_path, "sampling", option), message, help="remove the key"
             )
@@ -170,6 +168,6 @@ def _check_model_names(name: str, stage: Evaluate | Generate, diagnostics: Diagn
 
 def _check_sampling(name: str, stage: Evaluate | Generate, diagnostics: Diagnostics) -> None:
     if stage.sampling.n > 1 and stage.sampling.temperature == 0:
-        message = f"{stage.sampling.n} samples at temperature 0 would be the same text"
+        message = f"{stage.sampling.n} samples at temperature 0 are all the same"
         path: KeyPath = ("stages", name, "sampling", "n")
-        diagnostics.add(INVALID_SAMPLING, path, message, help="give a temperature above 0")
+        diagnostics.add(INVALID_SAMPLING, path, message, help="set a temperature above 0")

@@ -1,4 +1,4 @@
-"""What can be wrong with how a stage asks its models."""
+"""The diagnostics about inference: sampling, few-shot examples, prompt templates and dialogues."""
 
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
 from posttrain.spec.diagnostic import Code
@@ -7,7 +7,7 @@ _EVAL_STAGE = "  check: {eval: sft, data: sums.test, reward: right, metrics: {sc
 
 
 def eval_example(stage: str, *changes: tuple[str, str]) -> str:
-    """The small recipe with another eval, and an endpoint for those that ask one."""
+    """Return the minimal recipe with another eval stage; `changes` can add an endpoint."""
     return minimal_recipe((_EVAL_STAGE, f"  check: {stage}\n"), *changes)
 
 
@@ -21,12 +21,12 @@ _ENDPOINT = (
 )
 UNSUPPORTED_INFERENCE = Code(
     "PT0671",
-    "a model that cannot be asked like that",
+    "unsupported inference option",
     "error",
-    "An endpoint generates over HTTP. It takes no `engine`, no `sampling.stop` and no"
-    " `sampling.continuous_batching`, and of `top_k`, `min_p`, `repetition_penalty` and `seed` only what its"
-    " provider's interface has. The endpoints of Anthropic and Gemini take conversations only, not `prompts:"
-    " plain`. A list of models names each model once.",
+    "An endpoint generates over HTTP. It does not support `engine`, `sampling.stop` or"
+    " `sampling.continuous_batching`. It supports `top_k`, `min_p`, `repetition_penalty` and `seed` only if"
+    " the API of its provider has them. Anthropic and Gemini endpoints take conversations only, so `prompts:"
+    " plain` does not work with them. A list of models names each model once.",
     wrong=eval_example(
         "{eval: claude, prompts: plain, data: sums.test, reward: right, metrics: {score: {mean: returns}}}",
         _ENDPOINT,
@@ -37,10 +37,10 @@ UNSUPPORTED_INFERENCE = Code(
 )
 INVALID_SAMPLING = Code(
     "PT0672",
-    "samples that cannot serve",
+    "invalid number of samples",
     "error",
-    "Several completions of a prompt differ only when they are drawn: at temperature 0 they are all the"
-    " same. pass@k needs at least k of them; the best of a row, and a pair, need two.",
+    "At temperature 0 all completions of a prompt are the same, so several samples need a temperature above"
+    " 0. pass@k needs at least k samples, and `keep: best` and `keep: pair` need at least two.",
     wrong=eval_example(
         "{eval: sft, data: sums.test, reward: right, metrics: {score: {mean: returns}}, sampling: {n: 4}}"
     ),
@@ -51,10 +51,11 @@ INVALID_SAMPLING = Code(
 )
 BAD_FEW_SHOT = Code(
     "PT0673",
-    "shots that do not go with the data",
+    "invalid few-shot examples",
     "error",
-    "Shots are rows with a text `prompt` and the column that `answer` names. They stand before text prompts,"
-    " and there must be as many as `count`, beside the row's own.",
+    "Few-shot examples are rows with a text column `prompt` and the column that `answer` names. They are"
+    " placed in front of text prompts. The dataset needs at least `num_fewshot` rows besides the evaluated"
+    " row.",
     wrong=eval_example(
         "{eval: sft, data: sums.test, reward: right, metrics: {score: {mean: returns}},"
         " few_shot: {data: sums.train, answer: solution}}"
@@ -66,9 +67,10 @@ BAD_FEW_SHOT = Code(
 )
 BAD_PROMPT_TEMPLATE = Code(
     "PT0674",
-    "a template without a place for the prompt",
+    "prompt template without {prompt}",
     "error",
-    "A template is a text file with {prompt} where the row's prompt goes. The prompt is text then.",
+    "A template is a text file that contains {prompt}, which is replaced by the prompt of the row. Templates"
+    " work with text prompts only.",
     wrong=eval_example(
         "{eval: sft, data: sums.test, reward: right, metrics: {score: {mean: returns}}, template: ask.txt}"
     ),
@@ -77,9 +79,10 @@ BAD_PROMPT_TEMPLATE = Code(
 )
 BAD_KEEP = Code(
     "PT0675",
-    "a choice among samples that cannot be made",
+    "invalid `keep` of a generate stage",
     "error",
-    "`keep` chooses by the score of a reward: it needs `reward`, and a threshold within the range of that.",
+    "`keep` selects samples by their reward. It needs `reward`, and a `min_score` within the range of that"
+    " reward.",
     wrong=minimal_recipe(
         (
             "stages:",
@@ -101,10 +104,10 @@ BAD_KEEP = Code(
 )
 BAD_DIALOGUE = Code(
     "PT0676",
-    "a dialogue that cannot be held",
+    "invalid dialogue",
     "error",
-    "In the texts of a dialogue {COLUMN} stands for a column of the data. A dialogue is kept as a whole: it"
-    " takes no template, no shots, no reward and no `keep`.",
+    "In the texts of a dialogue, {COLUMN} is replaced by the value of a column. A dialogue is stored as one"
+    " conversation, so it takes no template, few-shot examples, reward or `keep`.",
     wrong=minimal_recipe(
         (
             "stages:",

@@ -1,4 +1,4 @@
-"""The prompts of eval and generate stages: the column, a template around it, worked examples before it."""
+"""Checks the prompts of eval and generate stages: the column, the template and the few-shot examples."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -27,7 +27,7 @@ _ANSWER_TYPES = ("text", "integer", "number", "any")
 
 @record(kw_only=True)
 class PromptConfig:
-    """What a stage's prompts are made with."""
+    """The prompt configuration of a stage."""
 
     prompts: str
     shots: Mapping[str, Any] | None = None
@@ -55,7 +55,7 @@ def check_prompting(
     if stage.few_shot is not None:
         if not plain:
             diagnostics.add(
-                BAD_FEW_SHOT, (*path, "few_shot"), "the prompts are conversations, which take no shots"
+                BAD_FEW_SHOT, (*path, "few_shot"), "conversations do not support few-shot examples"
             )
         _check_few_shot(stage.few_shot, name, resolved, rows, diagnostics)
     if files is None:
@@ -70,7 +70,7 @@ def _check_prompt_column(columns: Columns, path: KeyPath, diagnostics: Diagnosti
     help, _ = hint("prompt", columns, what="columns")
     message = "the data has no column `prompt`" if kind is None else f"the column `prompt` is {kind}"
     diagnostics.add(
-        data_codes.MISSING_COLUMN, path, message, help=help or "derive one in the dataset's steps"
+        data_codes.MISSING_COLUMN, path, message, help=help or "derive it in the steps of the dataset"
     )
     return False
 
@@ -83,7 +83,7 @@ def _template_files(
     *,
     plain: bool,
 ) -> dict[str, UserFile] | None:
-    """The template's file by its role; None when it is missing or cannot serve."""
+    """Return the file of the template by its role, or None if it is missing or invalid."""
     if stage.template is None:
         return {}
     read = user_file(stage.template, path, request.read, diagnostics)
@@ -92,11 +92,14 @@ def _template_files(
     if PROMPT_PLACEHOLDER.encode() not in read[1]:
         message = f"`{stage.template}` has no {PROMPT_PLACEHOLDER}"
         diagnostics.add(
-            BAD_PROMPT_TEMPLATE, path, message, help=f"write {PROMPT_PLACEHOLDER} where the row's prompt goes"
+            BAD_PROMPT_TEMPLATE,
+            path,
+            message,
+            help=f"add {PROMPT_PLACEHOLDER} where the prompt of the row goes",
         )
         return None
     if not plain:
-        diagnostics.add(BAD_PROMPT_TEMPLATE, path, "the prompts are conversations, which a text cannot hold")
+        diagnostics.add(BAD_PROMPT_TEMPLATE, path, "a template does not support conversations")
         return None
     return {"template": read[0]}
 
@@ -120,7 +123,7 @@ def _check_few_shot(
     rows: Mapping[str, CompiledDataset],
     diagnostics: Diagnostics,
 ) -> None:
-    """Whether the rows that shots come from have what they are made of."""
+    """Check that the dataset of the few-shot examples has enough rows and the right columns."""
     path: KeyPath = ("stages", name, "few_shot")
     ref = resolved.refs.get((f"stage:{name}", "few_shot"))
     table = table_of(ref, rows, resolved) if ref else None
@@ -128,11 +131,11 @@ def _check_few_shot(
         return
     count = table.max_rows(ref.part)
     if count is not None and count < shots.num_fewshot:
-        message = f"{shots.num_fewshot} shots are wanted, and `{shots.data}` has {count} rows"
+        message = f"`num_fewshot` is {shots.num_fewshot}, but `{shots.data}` has {count} rows"
         diagnostics.add(BAD_FEW_SHOT, (*path, "num_fewshot"), message)
     if table.columns and table.columns.get("prompt") not in ("text", "any"):
         diagnostics.add(BAD_FEW_SHOT, (*path, "data"), f"`{shots.data}` has no text column `prompt`")
     if table.columns and table.columns.get(shots.answer) not in _ANSWER_TYPES:
         help, meant = hint(shots.answer, table.columns, what="columns")
-        message = f"`{shots.data}` has no column of answers `{shots.answer}`"
+        message = f"`{shots.data}` has no answer column `{shots.answer}`"
         diagnostics.add(BAD_FEW_SHOT, (*path, "answer"), message, help=help, replace=meant)

@@ -1,4 +1,4 @@
-"""Whether the rows of an eval can decide what a gate asks: known before anything runs."""
+"""Checks, before anything runs, whether an eval has enough rows to decide the conditions of a gate."""
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
@@ -26,31 +26,31 @@ _FIRST = (
 )
 UNDECIDABLE_GATE = Code(
     "PT0704",
-    "a gate that the test set is too small to decide",
+    "test set too small for the gate",
     "error",
-    "Even if every item were right, or had become right, the confidence interval would still reach across"
-    " the threshold. Add items, or lower the threshold or the confidence.",
+    "Even if every item were correct, or improved, the confidence interval would include the threshold. Add"
+    " items, or lower the threshold or the confidence.",
     wrong=minimal_recipe(GATE_EXAMPLE, ("at_least: 0.8", "at_least: 0.99")),
     right=minimal_recipe(GATE_EXAMPLE),
 )
 UNDETECTABLE_EFFECT = Code(
     "PT0707",
-    "an effect that the test set is too small to tell",
+    "test set too small for min_detectable_effect",
     "error",
-    "`min_detectable_effect` is the distance from the threshold, or from the margin, that the gate must be"
-    " able to detect four times in five. For a comparison that depends on the share of items on which the two"
-    " differ: `expected_disagreement`."
-    " Add items, or look for a larger effect. Effects are of rates: a mean's spread is not known beforehand.",
+    "`min_detectable_effect` is the distance from the threshold or the margin that the gate must detect with"
+    " a power of 80%. For a comparison, the number of items also depends on `expected_disagreement`, the"
+    " share of items on which the two models differ. Add items, or set a larger effect. Effects apply to"
+    " rates only, because the variance of a mean is not known in advance.",
     wrong=minimal_recipe(GATE_EXAMPLE, ("at_least: 0.8", "at_least: 0.8, min_detectable_effect: 0.05")),
     right=minimal_recipe(GATE_EXAMPLE, ("at_least: 0.8", "at_least: 0.8, min_detectable_effect: 0.12")),
 )
 UNDERPOWERED_MARGIN = Code(
     "PT0708",
-    "a margin that equal models will seldom keep",
+    "test set too small for the margin",
     "warning",
-    "The gate tolerates a small loss. Where the two models are as good as each other, these items would show"
-    " that less often than four times in five: the verdict will mostly be inconclusive. Add items, tolerate"
-    " more, or give `min_detectable_effect` and `expected_disagreement`.",
+    "The gate tolerates a small loss. If the two models are equally good, these items show that with a power"
+    " below 80%, so the verdict will often be inconclusive. Add items, allow a larger loss, or set"
+    " `min_detectable_effect` and `expected_disagreement`.",
     wrong=minimal_recipe(
         GATE_EXAMPLE, ("at_least: 0.8", "better_than: first.accuracy, margin: -0.05"), _FIRST
     ),
@@ -69,13 +69,13 @@ def check_power(
     path: KeyPath,
     diagnostics: Diagnostics,
 ) -> None:
-    """Report a condition that the rows cannot decide, with the number that would do."""
+    """Report a condition that the rows cannot decide, with the number of items that it needs."""
     if metric.kind not in ("rate", "pass_at"):
         if condition.min_detectable_effect is not None:
             diagnostics.add(
                 UNDETECTABLE_EFFECT,
                 (*path, "min_detectable_effect"),
-                "the spread of a mean is not known: no effect can be promised",
+                "the variance of a mean is not known in advance: `min_detectable_effect` needs a rate",
             )
         return
     if rows is None:
@@ -91,23 +91,24 @@ def _check_trials(
 ) -> None:
     side = "at_least" if condition.at_least is not None else "at_most"
     bound = condition.at_least if condition.at_least is not None else condition.at_most
-    assert bound is not None, "a condition that compares with nothing has a threshold"
+    assert bound is not None, "a condition without `better_than` has a threshold"
     threshold = bound if side == "at_least" else 1 - bound
     needed = min_trials_for_rate(threshold, condition.confidence)
     if not 0 <= needed <= count:
-        asked = f"{side.replace('_', ' ')} {bound:g}"
-        message = f"{count} items cannot show {asked} with {condition.confidence:.0%} confidence"
+        comparison = f"{side.replace('_', ' ')} {bound:g}"
+        message = f"{count} items cannot show {comparison} with {condition.confidence:.0%} confidence"
         diagnostics.add(UNDECIDABLE_GATE, (*path, side), message, help=_required_items(needed))
     elif condition.min_detectable_effect is not None:
         if threshold + condition.min_detectable_effect > 1:
-            message = f"no rate lies {condition.min_detectable_effect:g} beyond {bound:g}"
+            effect = f"an effect of {condition.min_detectable_effect:g} from {bound:g}"
+            message = f"{effect} exceeds the range of a rate"
             diagnostics.add(UNDETECTABLE_EFFECT, (*path, "min_detectable_effect"), message)
             return
         needed = sample_size_for_rate(threshold, condition.min_detectable_effect, condition.confidence)
-        # Completions of one prompt tell less than as many prompts: at best they tell as much.
+        # Completions of one prompt are correlated: at best they count as much as separate prompts.
         if count * samples < needed:
-            found = f"a rate {condition.min_detectable_effect:g} from {bound:g}"
-            message = f"{count * samples} completions tell {found} less than four times in five"
+            effect = f"an effect of {condition.min_detectable_effect:g} from {bound:g}"
+            message = f"{count * samples} completions detect {effect} with a power below 80%"
             diagnostics.add(
                 UNDETECTABLE_EFFECT, (*path, "min_detectable_effect"), message, help=_required_items(needed)
             )
@@ -116,9 +117,7 @@ def _check_trials(
 def _check_pairs(condition: Condition, count: int, path: KeyPath, diagnostics: Diagnostics) -> None:
     needed = min_pairs_for_gain(condition.margin, condition.confidence)
     if not 0 <= needed <= count:
-        message = (
-            f"{count} pairs cannot show a gain of more than {condition.margin:g}, even if every item gains"
-        )
+        message = f"{count} pairs cannot show a gain above {condition.margin:g}, even if every item improves"
         diagnostics.add(UNDECIDABLE_GATE, (*path, "better_than"), message, help=_required_items(needed))
         return
     effect = (
@@ -132,7 +131,7 @@ def _check_pairs(condition: Condition, count: int, path: KeyPath, diagnostics: D
         diagnostics.add(
             UNDETECTABLE_EFFECT,
             (*path, "min_detectable_effect"),
-            f"no gain lies {effect:g} above {condition.margin:g}",
+            f"a margin of {condition.margin:g} and an effect of {effect:g} exceed the largest gain, 1",
         )
         return
     needed = sample_size_for_paired_gain(
@@ -142,15 +141,15 @@ def _check_pairs(condition: Condition, count: int, path: KeyPath, diagnostics: D
         return
     if condition.min_detectable_effect is None:
         message = (
-            f"{count} pairs show less than four times in five that equal models keep to {condition.margin:g}"
+            f"{count} pairs show that equal models are within {condition.margin:g} with a power below 80%"
         )
         diagnostics.add(UNDERPOWERED_MARGIN, (*path, "margin"), message, help=_required_items(needed))
     else:
-        message = f"{count} pairs tell a gain of {condition.margin + effect:g} less than four times in five"
+        message = f"{count} pairs detect a gain of {condition.margin + effect:g} with a power below 80%"
         diagnostics.add(
             UNDETECTABLE_EFFECT, (*path, "min_detectable_effect"), message, help=_required_items(needed)
         )
 
 
 def _required_items(needed: int) -> str:
-    return f"{needed:,} would do" if needed > 0 else "no number of items would do"
+    return f"at least {needed:,} items are needed" if needed > 0 else "no number of items is enough"

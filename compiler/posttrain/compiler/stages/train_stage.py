@@ -1,4 +1,4 @@
-"""Training stages: the method, its parameters, the columns it reads and the arithmetic of its steps."""
+"""Checks training stages: the method, its parameters, the columns that it reads, and its batch sizes."""
 
 from collections.abc import Mapping
 
@@ -20,34 +20,35 @@ from posttrain.spec.train_stage import Train
 
 UNKNOWN_METHOD = Code(
     "PT0601",
-    "an unknown training method",
+    "unknown training method",
     "error",
-    "`train` names a method: one of those that come with posttrain, or one that an installed package adds.",
+    "`train` names a method that comes with posttrain or that an installed package adds.",
     wrong=minimal_recipe(("{train: sft,", "{train: stf,")),
     right=MINIMAL_RECIPE,
 )
 NO_REWARD = Code(
     "PT0602",
-    "a method without the reward that it needs",
+    "missing or unused reward",
     "error",
-    "Methods that learn from their own completions need a reward graph; the others take none.",
+    "Methods that learn from their own completions need a reward graph. Other methods do not use a reward.",
     wrong=minimal_recipe(("{train: sft,", "{train: sft, reward: right,")),
     right=MINIMAL_RECIPE,
 )
 UNKNOWN_REWARD = Code(
     "PT0603",
-    "an unknown reward",
+    "unknown reward",
     "error",
-    "`reward` names one of the graphs declared under `rewards`.",
+    "`reward` names a reward graph that the recipe does not declare. Declare it under `rewards`, or correct"
+    " the name.",
     wrong=minimal_recipe(("reward: right,", "reward: rigth,")),
     right=MINIMAL_RECIPE,
 )
 INCOMPATIBLE_SIZES = Code(
     "PT0604",
-    "sizes that do not go together",
+    "incompatible batch sizes",
     "error",
-    "Batches, generations and steps must divide as the method needs; a step that cannot be filled"
-    " would otherwise fail hours later.",
+    "Batch sizes, numbers of completions and numbers of steps must be multiples of each other as the method"
+    " requires. Otherwise a step cannot be filled, and the training fails hours later.",
     wrong=minimal_recipe(("batch_size: 4", "batch_size: 4, micro_batch_size: 3")),
     right=MINIMAL_RECIPE,
 )
@@ -62,9 +63,9 @@ class CheckedTraining:
     method: Method
     params: Params
     graph: RewardGraph | None
-    # None while the number of rows is known only when they are made.
+    # None if the number of rows is not known before the run.
     schedule: Schedule | None
-    # Checkpoints land on multiples of this many steps; None when the sizes do not go together.
+    # Checkpoints are saved at multiples of this many steps; None if the sizes are incompatible.
     boundary: int | None
 
 
@@ -84,7 +85,7 @@ def check_training(
         message = f"there is no training method `{stage.train}`"
         diagnostics.add(UNKNOWN_METHOD, (*path, "train"), message, help=help, replace=meant)
         method = request.catalog.find("method", meant) if meant is not None else None
-    if not isinstance(method, Method):  # of the method that was meant, what is around it is checked too
+    if not isinstance(method, Method):  # with a suggested method, the rest of the stage is checked too
         return None
     where = (*path, "params") if stage.params else path
     node = (
@@ -119,7 +120,7 @@ def resolve_reward(
     graphs: Mapping[str, RewardGraph],
     diagnostics: Diagnostics,
 ) -> RewardGraph | None:
-    """The graph that a stage names; None when it does not exist, or is itself mistaken."""
+    """Return the graph that a stage names, or None if it does not exist or is invalid."""
     if name not in resolved.recipe.rewards and name not in resolved.recipe.invalid_names:
         help, meant = hint(name, resolved.recipe.rewards, what="rewards")
         message = f"there is no reward `{name}`"
@@ -137,11 +138,11 @@ def _check_reward(
 ) -> RewardGraph | None:
     if stage.reward is None:
         if method.needs_reward:
-            message = f"`{method.name}` learns from a reward, and none is named"
+            message = f"`{method.name}` needs a reward"
             diagnostics.add(NO_REWARD, (*path, "train"), message, help="add `reward: NAME`")
         return None
     if not method.needs_reward:
-        message = f"`{method.name}` does not learn from a reward"
+        message = f"`{method.name}` does not use a reward"
         diagnostics.add(NO_REWARD, (*path, "reward"), message, help="remove the key")
         return None
     return resolve_reward(stage.reward, (*path, "reward"), resolved, graphs, diagnostics)
@@ -156,15 +157,15 @@ def _check_columns(
     rows: Mapping[str, CompiledDataset],
     diagnostics: Diagnostics,
 ) -> int | None:
-    """Check the columns that are read, and give the number of rows if it is known exactly."""
+    """Check the columns that the stage reads. Return the number of rows if it is known exactly."""
     ref = resolved.refs.get((f"stage:{name}", "data"))
     table = table_of(ref, rows, resolved) if ref else None
     path: KeyPath = ("stages", name, "data")
     if ref is None or table is None or not check_part(ref, table, path, diagnostics):
         return None
-    if table.columns and not any(_has_columns(table.columns, wanted) for wanted in method.accepts):
-        wanted = " or ".join(_columns_text(columns) for columns in method.accepts)
-        message = f"`{stage.train}` reads {wanted}; the data has {_columns_text(table.columns)}"
+    if table.columns and not any(_has_columns(table.columns, columns) for columns in method.accepts):
+        required = " or ".join(_columns_text(columns) for columns in method.accepts)
+        message = f"`{stage.train}` reads {required}; the data has {_columns_text(table.columns)}"
         from posttrain.compiler.data.dataset_formats import column_advice
 
         help = column_advice(table.columns, method.accepts)
@@ -177,21 +178,21 @@ def _check_columns(
 def check_reward_columns(
     graph: RewardGraph, columns: Columns, path: KeyPath, diagnostics: Diagnostics
 ) -> None:
-    """Whether the data has what a reward reads beside the completion."""
+    """Check that the data has the columns that a reward reads, other than the completion."""
     for name, type in graph.reads.items():
         if name == "completion" or not columns:
             continue
         if name not in columns:
             help, _ = hint(name, columns, what="columns")
-            message = f"the reward reads a column `{name}`, which the data does not have"
+            message = f"the reward reads the column `{name}`, which the data does not have"
             diagnostics.add(data_codes.MISSING_COLUMN, path, message, help=help)
         elif not is_assignable(type, columns[name]):
-            message = f"the reward reads `{name}` as {type}; the data has it as {columns[name]}"
+            message = f"the reward reads `{name}` as {type}, but its type in the data is {columns[name]}"
             diagnostics.add(data_codes.MISSING_COLUMN, path, message)
 
 
 def _has_columns(columns: Columns, required: Columns) -> bool:
-    # Values of any type are kept as JSON: what a method would learn as text are its braces and quotes.
+    # Columns of type `any` are stored as JSON: a method would train on its braces and quotes.
     return all(
         name in columns and columns[name] != "any" and is_assignable(type, columns[name])
         for name, type in required.items()
@@ -206,7 +207,7 @@ def _check_schedule(
     method: Method, params: Params, rows: int | None, path: KeyPath, diagnostics: Diagnostics
 ) -> Schedule | None:
     try:
-        # Arithmetic that does not depend on the rows is checked with any number of them.
+        # If the number of rows is unknown, any large number checks the rest of the schedule.
         return method.schedule(params, rows if rows is not None else 10**9)
     except ValueError as error:
         diagnostics.add(INCOMPATIBLE_SIZES, path, str(error))

@@ -1,1 +1,1 @@
-"""The text of a recipe as values that know where they stand."""
+"""The text of a recipe, and the tree of its values with their source locations."""

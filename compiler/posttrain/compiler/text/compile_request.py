@@ -1,4 +1,4 @@
-"""What the compiler is given: text, and a way to read the files beside it."""
+"""The inputs of a compilation: the recipe's text, a catalog, and access to files in the recipe's folder."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
@@ -10,51 +10,51 @@ from posttrain.spec.record import record
 
 @record
 class SourceFile:
-    """A recipe file: the name that diagnostics print, and its bytes."""
+    """A recipe file: its name in diagnostics, and its bytes."""
 
     name: str
     data: bytes
 
 
-# Reads a file beside the recipe by relative path; None when there is none.
+# Reads a file in the recipe's folder by relative path; returns None if it does not exist.
 ReadFile = Callable[[str], bytes | None]
 
 
 @record(kw_only=True)
 class CompileRequest:
-    """All that a compilation depends on. The same request gives the same outcome, anywhere."""
+    """Everything that a compilation depends on. Equal requests have equal results on every machine."""
 
     source: SourceFile
     catalog: Catalog
     read: ReadFile
-    # The SHA-256 of a file beside the recipe, for those that are too large to be read at once.
+    # The SHA-256 of a file in the recipe's folder that is too large to load.
     digest: Callable[[str], str | None] | None = None
     # Versions of the distributions that run the steps, by name.
     stack: Mapping[str, str] = field(default_factory=dict[str, str])
-    # The first bytes of such a file.
+    # The first bytes of such a large file.
     read_prefix: Callable[[str, int], bytes | None] | None = None
     profiles: tuple[str, ...] = ()
     # --set PATH=TEXT, in the order given.
     overrides: tuple[tuple[str, str], ...] = ()
-    # The lock that the compilation goes by; None when revisions are taken as they are written.
+    # The lockfile to enforce; None to use revisions as written.
     lock: SourceFile | None = None
-    # Whether images may be named by a tag: to find out what the tags stand for, and not to run them.
+    # Whether image tags are accepted: `recipe lock` resolves them, but a run needs digests.
     allow_image_tags: bool = False
 
     @property
     def is_unmodified(self) -> bool:
-        """Whether nothing is laid over the recipe: a profile may leave things without a use."""
+        """Whether there are no profiles and overrides, which can leave declarations unused."""
         return not self.profiles and not self.overrides
 
     def file_prefix(self, name: str, most: int) -> bytes | None:
-        """A file's first bytes, or all where there are no more; None where there is no file."""
+        """The first bytes of a file; None if it does not exist."""
         if self.read_prefix is not None:
             return self.read_prefix(name, most)
         data = self.read(name)
         return None if data is None else data[:most]
 
     def file_digest(self, name: str) -> str | None:
-        """A file's digest, or None where there is none."""
+        """The digest of a file; None if it does not exist."""
         if self.digest is not None:
             return self.digest(name)
         data = self.read(name)

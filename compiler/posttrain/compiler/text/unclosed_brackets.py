@@ -1,9 +1,9 @@
-"""Brackets that are never closed: which they are, and where they were likely meant to end.
+"""Finds unclosed brackets in YAML, and the places where they were probably meant to end.
 
-A person sees it by the shape of the text: where a line begins a block, with a key or a dash that is indented
-no further than the line of the bracket, the bracket should have been closed before. This goes by the same
-signs, over a text that the parser has given up on. It knows of YAML what that takes: quotes, comments, texts
-in blocks, and that a bracket means something only where a value begins or within another one.
+The heuristic is indentation: if a line starts a block, with a key or a dash that is indented no further than
+the line of the bracket, the bracket should have been closed before it. The scan runs on text that the parser
+has rejected. It handles quotes, comments and block scalars, and it recognizes brackets only at the start of a
+value or inside other brackets.
 """
 
 import re
@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 from posttrain.spec.record import record
 
-# The columns of what was written into a text, by line.
+# The columns of characters that recovery inserted into a text, by line.
 InsertedColumns = Mapping[int, tuple[int, ...]]
 _MAX_DEPTH = 100
 _CLOSERS = {"{": "}", "[": "]"}
-# Where a block begins: a dash, or a key with a colon after it.
+# The start of a block: a dash, or a key followed by a colon.
 _BLOCK_START = re.compile(r"""\s*(-(\s|$)|(-\s+)*("[^"]*"|'[^']*'|[A-Za-z_][\w.-]*)\s*:(\s|$))""")
 _QUOTED = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')""")
 _COLON = re.compile(r":(?=\s|$)")
@@ -28,7 +28,7 @@ _ANCHORS_AND_TAGS = re.compile(r"(?:[&!]\S*\s+)*")
 
 @record
 class Bracket:
-    """An opening bracket: its place, and how far its line is indented. Lines and columns count from 0."""
+    """An opening bracket: its place and the indentation of its line. Lines and columns count from 0."""
 
     char: str
     line: int
@@ -38,34 +38,34 @@ class Bracket:
 
 @record
 class UnclosedBrackets:
-    """Brackets without an end, outermost first, and where what closes them would stand."""
+    """Unclosed brackets, outermost first, and the place to close them."""
 
     brackets: tuple[Bracket, ...]
     line: int
     column: int
-    # What closes them, and what else is written there so that what follows can go on.
+    # The closing brackets, and a comma if the enclosing collection continues.
     closing: str
     separator: str = ""
 
 
 def close_brackets(text: str, added: InsertedColumns, found: UnclosedBrackets) -> tuple[str, InsertedColumns]:
-    """The text with these brackets closed, and the columns of all that was written into it."""
+    """The text with these brackets closed, and the columns of all inserted characters."""
     lines = text.split("\n")
-    written, line = found.closing + found.separator, lines[found.line]
-    lines[found.line] = line[: found.column] + written + line[found.column :]
+    inserted, line = found.closing + found.separator, lines[found.line]
+    lines[found.line] = line[: found.column] + inserted + line[found.column :]
     before = added.get(found.line, ())
-    moved = tuple(one + len(written) if one >= found.column else one for one in before)
-    here = tuple(range(found.column, found.column + len(written)))
+    moved = tuple(one + len(inserted) if one >= found.column else one for one in before)
+    here = tuple(range(found.column, found.column + len(inserted)))
     return "\n".join(lines), {**added, found.line: (*moved, *here)}
 
 
 def find_unclosed_brackets(text: str) -> UnclosedBrackets | None:
-    """The first brackets that are open where a block begins, where another one ends, or at the file's end."""
+    """The first brackets still open where a block starts, another bracket ends, or the file ends."""
     return _BracketScanner(text.split("\n")).find_unclosed()
 
 
 def _end_of_key(line: str, at: int) -> int | None:
-    """Where the key that begins there has ended, with its colon; None when none begins there."""
+    """The end of the key that starts at `at`, after its colon; None if no key starts there."""
     quoted = _QUOTED.match(line, at)
     if quoted is None and line[at : at + 1] in _NOT_KEY_START:
         return None
@@ -78,17 +78,17 @@ def _end_of_key(line: str, at: int) -> int | None:
 
 
 class _BracketScanner:
-    """Where the reading of the text is, line by line."""
+    """The state of the scan, line by line."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
         self.open: list[Bracket] = []
         self.quote = ""
-        # The indentation above which lines belong to a text in a block.
+        # Lines that are indented further than this belong to a block scalar.
         self.block_indent: int | None = None
-        # Whether there are more brackets in each other than any recipe has.
+        # Whether the nesting exceeds `_MAX_DEPTH`.
         self.too_deep = False
-        # After the last character within the brackets that is no white space and no comment.
+        # The position after the last character in brackets that is neither white space nor a comment.
         self.end = (0, 0)
 
     def find_unclosed(self) -> UnclosedBrackets | None:
@@ -114,12 +114,11 @@ class _BracketScanner:
         return None if start is None else self._scan_flow(number, line, start, indent)
 
     def _open_before(self, indent: int) -> int:
-        """How many of the open brackets may go on where a key or a dash of this indentation begins."""
+        """The number of open brackets that can contain a key or dash with this indentation."""
         return next((place for place, one in enumerate(self.open) if one.indent >= indent), len(self.open))
 
     def _open_around(self, sign: str, line: str, indent: int) -> int:
-        """How many may go on where a bracket that stands alone in its line is closed: those of its own
-        indentation and before."""
+        """The number of open brackets up to the one that a closer alone on its line matches."""
         if _CLOSER_ALONE.match(line) and self.open[-1].indent > indent:
             for place, one in enumerate(self.open):
                 if one.indent == indent and _CLOSERS[one.char] == sign:
@@ -127,16 +126,16 @@ class _BracketScanner:
         return len(self.open)
 
     def _unclosed_from(self, open_brackets: int, goes_on: bool = False) -> UnclosedBrackets:
-        """The brackets from there on, as closed after what was read last."""
+        """The brackets from this index on, closed after the last character read."""
         brackets, (line, column) = tuple(self.open[open_brackets:]), self.end
         closing = "".join(_CLOSERS[one.char] for one in reversed(brackets))
         comma = self.lines[line][column - 1 : column] == ","
-        if comma and open_brackets:  # the comma parts the closed ones from what follows within the others
+        if comma and open_brackets:  # the comma separates the closed value from the next one
             return UnclosedBrackets(brackets, line, column - 1, closing)
         return UnclosedBrackets(brackets, line, column, closing, "," if open_brackets and goes_on else "")
 
     def _value_start(self, line: str, indent: int) -> int | None:
-        """Where the line's value begins, if it is one in brackets or in quotes."""
+        """The start of the line's value, if the value is in brackets or quotes."""
         at = owner = indent
         while dash := _DASH.match(line, at):
             owner, at = at, dash.end()
@@ -152,7 +151,7 @@ class _BracketScanner:
         return at if first and first in "{[\"'" else None
 
     def _scan_flow(self, number: int, line: str, at: int, indent: int) -> UnclosedBrackets | None:
-        """Read on within brackets or quotes, to the line's end or that of the value."""
+        """Scan within brackets or quotes, to the end of the line or of the value."""
         fresh = True
         while at < len(line) and not self.too_deep:
             if self.quote:
@@ -181,7 +180,7 @@ class _BracketScanner:
         return None
 
     def _close_bracket(self, number: int, at: int, sign: str) -> UnclosedBrackets | None:
-        """Close the bracket that this sign closes; those within it are left open."""
+        """Close the matching bracket; return the brackets inside it that are still open."""
         places = [place for place, one in enumerate(self.open) if _CLOSERS[one.char] == sign]
         if not places:
             return None
@@ -193,7 +192,7 @@ class _BracketScanner:
         return None
 
     def _scan_quoted(self, line: str, at: int) -> int:
-        """After the end of the quoted text that is read, or the line's end where it goes on."""
+        """The position after the quoted text, or the end of the line if the text continues."""
         pattern = r"(?:[^\"\\]|\\.)*" if self.quote == '"' else r"(?:[^']|'')*"
         text = re.match(pattern, line[at:])
         end = at + (text.end() if text else 0)

@@ -1,4 +1,4 @@
-"""What a plain scalar means, by the core schema of YAML 1.2.
+"""Resolves plain scalars by the core schema of YAML 1.2.
 
 `no` and `on` are text, dates are text, `1e-5` is a number, `012` is twelve.
 """
@@ -23,7 +23,7 @@ _OCTAL = re.compile(r"0o[0-7]+\Z")
 _HEX = re.compile(r"0x[0-9a-fA-F]+\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
 _INF_OR_NAN = re.compile(r"([-+]?\.(?:inf|Inf|INF))\Z|(\.(?:nan|NaN|NAN))\Z")
-# Longer integers have no use in a recipe, and converting them takes quadratic time.
+# Recipes need no longer integers, and converting them takes quadratic time.
 _MAX_DIGITS = 40
 
 
@@ -56,7 +56,7 @@ _NUMBER_LIKE = re.compile(r"[-+]?[0-9][0-9_, ]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?\s*
 
 
 def suggest_number(text: str) -> str | None:
-    """For text that a person meant as a number (1_000, 4,000, 10k, 5%): how YAML wants it."""
+    """The YAML spelling of text that was meant as a number: 1_000, 4,000, 10k, 5%."""
     if not _NUMBER_LIKE.match(text):
         return None
     scale = {"k": 1_000, "m": 1_000_000, "%": 0.01}.get(text[-1].lower(), 1)

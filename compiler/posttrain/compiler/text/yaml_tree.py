@@ -1,6 +1,6 @@
-"""The tree of a recipe: plain values that know where they were written.
+"""The tree of a recipe: values with their source locations.
 
-Every node has its span, and `via` when it came through something: an overlay, a variable, --set.
+Every node has a span, and in `via` the overlays, variables or --set options that it came from.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ KeyPath = tuple[str | int, ...]
 class ScalarNode:
     value: str | int | float | bool | None
     span: Span
-    # The text as written, and whether it stood without quotes.
+    # The text as written, and whether it has no quotes.
     text: str = ""
     plain: bool = True
     via: tuple[Label, ...] = ()
@@ -54,7 +54,7 @@ def child_node(node: Node, step: str | int) -> Node | None:
 
 
 def node_at(root: Node, path: Sequence[str | int]) -> tuple[Node, int]:
-    """The deepest node that exists along a path, and how many steps of it were taken."""
+    """The deepest existing node along a path, and the number of path steps to it."""
     node = root
     for taken, step in enumerate(path):
         deeper = child_node(node, step)
@@ -65,7 +65,7 @@ def node_at(root: Node, path: Sequence[str | int]) -> tuple[Node, int]:
 
 
 def key_span(root: Node, path: Sequence[str | int]) -> Span:
-    """The span of the key that a path ends in, or of the nearest thing that exists."""
+    """The span of the last key of a path, or of its deepest existing node."""
     parent, taken = node_at(root, path[:-1])
     if taken == len(path) - 1 and isinstance(parent, MappingNode) and path[-1] in parent.entries:
         return parent.entries[str(path[-1])].key_span
@@ -84,7 +84,7 @@ def node_to_builtins(node: Node) -> Any:
 
 
 def walk_nodes(node: Node, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Node]]:
-    """Every node below and including this one, with its path, in order."""
+    """This node and all nodes below it, with their paths, in order."""
     yield path, node
     if isinstance(node, MappingNode):
         for key, entry in node.entries.items():
@@ -95,7 +95,7 @@ def walk_nodes(node: Node, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Node]]
 
 
 def replace_node(root: Node, path: Sequence[str | int], node: Node) -> Node:
-    """The tree with another node at a path that it has."""
+    """The tree with another node at an existing path."""
     if not path:
         return node
     step, rest = path[0], path[1:]
@@ -111,19 +111,19 @@ def replace_node(root: Node, path: Sequence[str | int], node: Node) -> Node:
 
 
 def rename_key(root: Node, path: Sequence[str | int], meant: str | None) -> Node:
-    """The tree with the key that a path ends in under another name; without it where none is given, or
-    both are there. A path that the tree does not have changes nothing."""
+    """The tree with the last key of a path renamed to `meant`, or removed if `meant` is None or already
+    present. A path that does not exist changes nothing."""
     mapping, taken = node_at(root, path[:-1])
     if taken < len(path) - 1 or not isinstance(mapping, MappingNode) or path[-1] not in mapping.entries:
         return root
     names = {path[-1]: meant if meant not in mapping.entries else None}
-    kept = [(names.get(name, name), entry) for name, entry in mapping.entries.items()]
-    entries = {str(name): entry for name, entry in kept if name is not None}
+    renamed = [(names.get(name, name), entry) for name, entry in mapping.entries.items()]
+    entries = {str(name): entry for name, entry in renamed if name is not None}
     return replace_node(root, path[:-1], replace(mapping, entries=entries))
 
 
 def apply_merge_keys(entries: dict[str, Entry], merged: Sequence[Node]) -> dict[str, Entry]:
-    """`<<: *defaults`: the keys of the other mapping that this one does not write itself."""
+    """Resolve `<<: *defaults`: add the keys of the other mappings that this one does not have."""
     for source in merged:
         if isinstance(source, MappingNode):
             for key, entry in source.entries.items():

@@ -1,1 +1,1 @@
-"""Steps of several processes: starting them, their rendezvous, their strategy."""
+"""Multi-process steps: launch, rendezvous, sharding strategies and vLLM."""

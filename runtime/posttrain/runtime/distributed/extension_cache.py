@@ -1,8 +1,8 @@
-"""Where DeepSpeed's kernels are compiled at their first use, so that no killed builder stops the next.
+"""Sets the cache folder for DeepSpeed's compiled kernels, and removes stale build locks from it.
 
-torch marks a build that is under way by a file, and whoever finds one waits until it is gone: for
-ever, if the builder was killed. So the folder is one of our own, and whoever may build in it holds
-a lock that the kernel frees. Where nobody holds it, a mark is that of a dead builder.
+torch marks a running build with a lock file, and other processes wait for that file to disappear: forever, if
+the builder was killed. Therefore posttrain uses its own folder, and every process that may build in it holds
+a file lock that the operating system releases. If no process holds the file lock, a torch lock file is stale.
 """
 
 import fcntl
@@ -16,8 +16,11 @@ _EXTENSIONS_DIR_VARIABLE = "TORCH_EXTENSIONS_DIR"
 
 
 def extensions_dir() -> Path:
-    """What was compiled for this environment: the builder looks at the paths of torch's headers, and would
-    compile again for each of two environments that share a folder, in turns."""
+    """Return the cache folder of this Python environment.
+
+    The build depends on the paths of torch's headers: two environments that share a folder would recompile
+    each time the other has used it.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
     where = hashlib.sha256(sys.prefix.encode()).hexdigest()[:8]
@@ -25,14 +28,14 @@ def extensions_dir() -> Path:
 
 
 def use_extension_cache() -> None:
-    """Let this process and those forked from it compile here, as long as they live."""
-    if _EXTENSIONS_DIR_VARIABLE in os.environ:  # a folder of the user's, in which others may be building
+    """Use the cache folder in this process and its forks, for as long as they run."""
+    if _EXTENSIONS_DIR_VARIABLE in os.environ:  # the user's own folder, where other builds may be running
         return
     folder = extensions_dir()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / "builders", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError:  # a home that cannot be written: an image has them compiled
+    except OSError:  # read-only home folder: container images contain compiled kernels
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,6 @@
-"""Reads and writes the full weights of a model that may be sharded over processes: one by one, or all of
-them for a while.
+"""Reads and writes the full weights of a model that may be sharded over processes.
 
-All processes must ask together: a weight that is divided is brought together by all of them.
+All functions are collective: every process must call them, because all processes gather a sharded weight.
 """
 
 from collections.abc import Generator, Mapping
@@ -14,19 +13,19 @@ from posttrain.runtime.distributed import process_group
 
 
 def gather_weights(model: Any) -> dict[str, Any]:
-    """The whole weights in the first process, and none in the others."""
-    found: dict[str, Any] = {}
+    """Return the full weights on rank 0, and an empty dict on the other ranks."""
+    weights: dict[str, Any] = {}
     for name, weight in model.named_parameters():
         with _gathered_weight(weight):
             whole = weight.full_tensor() if _is_fsdp(weight) else weight
             if process_group.is_rank_zero():
-                # What is brought together is here for a moment only.
-                found[name] = whole.detach().to("cpu", copy=_is_deepspeed(weight)).contiguous()
-    return found
+                # DeepSpeed frees the gathered weight on exit, so it must be copied.
+                weights[name] = whole.detach().to("cpu", copy=_is_deepspeed(weight)).contiguous()
+    return weights
 
 
 def assign_weights(model: Any, weights: Mapping[str, Any]) -> None:
-    """Put whole weights, which every process has read, in the place of a model's own."""
+    """Replace a model's weights by full weights, which every process has read."""
     import torch
 
     with torch.no_grad():
@@ -36,10 +35,10 @@ def assign_weights(model: Any, weights: Mapping[str, Any]) -> None:
 
 
 def sync_reference_weights(reference: Any, model: Any, share: float) -> None:
-    """Move each weight of a reference this far towards the model's, where ZeRO-3 has divided both alike.
+    """Move each weight of the reference model towards the model by `share`, if ZeRO-3 has sharded both alike.
 
-    Every process moves its parts, and the copies of small weights that DeepSpeed holds on to. Where weights
-    are brought together for it, as TRL does, DeepSpeed loses its way in the next step of a resumed run.
+    Every process updates its shards, and the full copies of small weights that DeepSpeed retains. TRL gathers
+    the weights for this update, which breaks DeepSpeed's prefetching in the next step of a resumed run.
     """
     import torch
 
@@ -53,10 +52,10 @@ def sync_reference_weights(reference: Any, model: Any, share: float) -> None:
 
 @contextmanager
 def unsharded_model(model: Any, strategy: str) -> Generator[None]:
-    """While in here, every process has the whole model, and each may use it without the others.
+    """In this context, every process has the full model and can use it without the others.
 
-    What gathers weights as they are needed is taken off meanwhile: used by one process, it would wait for
-    the others, and remember a step that they have not made.
+    The hooks that gather weights on demand are removed meanwhile: in a single process they would wait for the
+    other processes, and record a forward pass that those have not made.
     """
     match strategy:
         case "zero3":
@@ -70,7 +69,7 @@ def unsharded_model(model: Any, strategy: str) -> Generator[None]:
 
 
 def _unsharded_by_deepspeed(model: Any) -> AbstractContextManager[Any]:
-    """Those that DeepSpeed has at hand stay there."""
+    """Gather the weights that DeepSpeed has not gathered already."""
     zero = import_module("deepspeed.runtime.zero.partition_parameters")
     return zero.GatheredParameters([weight for weight in model.parameters() if not _is_available(weight)])
 
@@ -103,8 +102,8 @@ def _without_hooks(model: Any) -> Generator[None]:
 
 
 def load_checkpoint_weights(trainer: Any, checkpoint: Path, strategy: str) -> None:
-    """Put the weights of a checkpoint of its own in the place of those that a trainer has."""
-    if strategy == "zero3":  # reads the parts that each process has written
+    """Load the weights of one of the trainer's own checkpoints into its model."""
+    if strategy == "zero3":  # each process reads the shards that it has written
         trainer.model_wrapped.load_checkpoint(
             str(checkpoint), load_module_strict=not hasattr(trainer.model, "peft_config")
         )
@@ -113,11 +112,11 @@ def load_checkpoint_weights(trainer: Any, checkpoint: Path, strategy: str) -> No
 
 
 def _shard_like(weight: Any, whole: Any) -> Any:
-    """A whole weight, divided as another is."""
+    """Shard a full weight like another weight."""
     from torch.distributed.tensor import distribute_tensor
 
-    there = whole.to(weight.device)
-    return distribute_tensor(there, weight.device_mesh, weight.placements, src_data_rank=None)
+    moved = whole.to(weight.device)
+    return distribute_tensor(moved, weight.device_mesh, weight.placements, src_data_rank=None)
 
 
 def _is_fsdp(weight: Any) -> bool:
@@ -133,7 +132,7 @@ def _is_available(weight: Any) -> bool:
 
 
 def _gathered_weight(weight: Any, *, changed: bool = False) -> AbstractContextManager[Any]:
-    """While in here, a weight that ZeRO-3 divides is whole. What the first has `changed` stays so."""
+    """In this context, a weight that ZeRO-3 shards is complete. With `changed`, changes by rank 0 persist."""
     if not _is_deepspeed(weight) or (_is_available(weight) and not changed):
         return nullcontext()
     zero = import_module("deepspeed.runtime.zero.partition_parameters")

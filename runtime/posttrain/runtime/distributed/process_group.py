@@ -1,6 +1,6 @@
-"""The processes that work on one step, as each of them sees it. Alone, it agrees with itself.
+"""Collective operations over the processes of a step. With one process, they return the local value.
 
-What the processes decide together is decided here, so that none goes on where another stops.
+Every decision that affects control flow goes through here, so that no process continues while another stops.
 """
 
 import os
@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 def rank() -> int:
-    """The number of this process; the first has the record and writes the product."""
+    """Return the rank of this process. Rank 0 writes the record and the product."""
     return int(os.environ.get("RANK", "0"))
 
 
@@ -24,7 +24,7 @@ def is_rank_zero() -> bool:
 
 
 def broadcast(value: Value) -> Value:
-    """The value of rank 0, for all processes."""
+    """Return the value of rank 0 in all processes."""
     if world_size() == 1:
         return value
     import torch.distributed as distributed
@@ -35,21 +35,21 @@ def broadcast(value: Value) -> Value:
 
 
 def all_reduce_any(flag: bool) -> bool:
-    """Whether the flag is true in any process."""
+    """Return whether the flag is true in any process."""
     return flag if world_size() == 1 else any(_all_gather(flag))
 
 
 def all_reduce_mean(values: Mapping[str, float]) -> dict[str, float]:
-    """Metrics as means over the processes that have them."""
+    """Return the mean of each metric over the processes that have it."""
     if world_size() == 1:
         return dict(values)
-    found = _all_gather(dict(values))
-    names = dict.fromkeys(name for one in found for name in one)
-    return {name: _mean([one[name] for one in found if name in one]) for name in names}
+    gathered = _all_gather(dict(values))
+    names = dict.fromkeys(name for one in gathered for name in one)
+    return {name: _mean([one[name] for one in gathered if name in one]) for name in names}
 
 
 def barrier() -> None:
-    """Wait until all processes are here."""
+    """Wait until all processes have called this."""
     if world_size() > 1:
         import torch.distributed as distributed
 
@@ -59,9 +59,9 @@ def barrier() -> None:
 def _all_gather(value: Value) -> list[Value]:
     import torch.distributed as distributed
 
-    found: list[Any] = [None] * world_size()
-    distributed.all_gather_object(found, value)
-    return found
+    gathered: list[Any] = [None] * world_size()
+    distributed.all_gather_object(gathered, value)
+    return gathered
 
 
 def _mean(values: list[float]) -> float:

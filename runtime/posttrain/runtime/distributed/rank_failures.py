@@ -1,6 +1,6 @@
-"""What the processes of a step say when they fail, and which of them is the cause.
+"""Records the failures of a step's processes, and finds the process that caused them.
 
-When one is gone, the others fail for want of it: they learn it from the network, often first.
+When one process dies, the others fail with network errors, often before the launcher notices the first.
 """
 
 import errno
@@ -15,14 +15,14 @@ from posttrain.runtime.errors import FAILED, NO_SPACE, StepError, as_step_error,
 
 
 def clear_failures(work: Path, world_size: int) -> None:
-    """Take away what the processes of an earlier attempt have said."""
+    """Delete the failure records of an earlier attempt."""
     for rank in range(world_size):
         _failure_path(work, rank).unlink(missing_ok=True)
 
 
 def record_failure(work: Path, rank: int, error: BaseException) -> int:
-    """Write down why a process fails, and when; the status that it ends with."""
-    at = time.monotonic()  # one clock for all processes of the machine
+    """Record why and when a process fails. Returns its exit status."""
+    at = time.monotonic()  # comparable between the processes of one machine
     try:
         atomic_io.write_json(_failure_path(work, rank), {**failure_record(as_step_error(error)), "at": at})
         if not isinstance(error, StepError):
@@ -33,9 +33,9 @@ def record_failure(work: Path, rank: int, error: BaseException) -> int:
 
 
 def first_failure(work: Path, failed: dict[int, int], world_size: int) -> StepError:
-    """What the first to fail has said, or that it was ended before it could say anything.
+    """Return the error of the process that failed first, even if it was killed and has no record.
 
-    Libraries abort a process whose peer is gone: one that aborted is only blamed where no other is.
+    Libraries abort a process whose peer is gone, so an aborted process is the cause only if no other is.
     """
     reported = {
         rank: note for rank in failed if (note := atomic_io.read_json(_failure_path(work, rank))) is not None
@@ -47,8 +47,8 @@ def first_failure(work: Path, failed: dict[int, int], world_size: int) -> StepEr
         return _unreported_failure(rank, world_size, silent[rank])
     rank = min(reported, key=lambda rank: reported[rank]["at"])
     note = reported[rank]
-    beside = "".join(f"; process {other} {_describe_exit(code)}" for other, code in silent.items())
-    message = f"{note['message']} (process {rank} of {world_size}{beside})"
+    others = "".join(f"; process {other} {_describe_exit(code)}" for other, code in silent.items())
+    message = f"{note['message']} (process {rank} of {world_size}{others})"
     return StepError(message, note["advice"], retriable=bool(note["retriable"]))
 
 
@@ -56,19 +56,21 @@ def _unreported_failure(rank: int, world_size: int, code: int) -> StepError:
     if code == NO_SPACE:
         return as_step_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     advice = (
-        f"its log is record/{log_name(rank)}; if nobody ended it, memory ran out: lower micro_batch_size, or"
-        " give the machine more"
+        f"see record/{log_name(rank)}; unless someone killed it, the machine ran out of memory: lower"
+        " micro_batch_size, or add memory"
     )
-    message = f"process {rank} of {world_size} {_describe_exit(code)}, and the others were ended with it"
+    message = f"process {rank} of {world_size} {_describe_exit(code)}; the other processes were stopped"
     return StepError(message, advice, retriable=code < 0)
 
 
 def _describe_exit(code: int) -> str:
-    return f"was ended by signal {-code}" if code < 0 else f"ended with status {code} and said nothing"
+    if code < 0:
+        return f"was killed by signal {-code}"
+    return f"exited with status {code} without an error message"
 
 
 def log_name(rank: int) -> str:
-    """The name of a process's log, in the record."""
+    """Return the file name of a process's log in the record."""
     return f"rank-{rank}.log" if rank else "log"
 
 

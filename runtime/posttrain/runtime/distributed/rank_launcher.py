@@ -1,9 +1,8 @@
-"""Carries a step out in several processes: forks them, waits for them, and lets none outlive another.
+"""Runs a step in several processes: forks them, waits for them, and stops all of them when one fails.
 
-Forked from the worker, they have what it has imported. They find each other through a socket that
-the worker has opened, so that no two steps ever meet at one port. Each has its own log in the
-record (rank-N.log; the first has the step's own) and its own folder to work in; the checkpoints
-are shared, and the product is written by the first.
+The processes are forks of the worker and share its imports. They meet at a socket that the worker has opened,
+so two steps never use the same port. Each process has its own log in the record (rank-N.log; rank 0 has the
+log of the step) and its own work folder. The checkpoints are shared, and rank 0 writes the product.
 """
 
 import os
@@ -24,25 +23,25 @@ from posttrain.runtime.errors import STOPPED, Interrupted
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.step_context import StepContext
 
-# Among the facts, for the worker to take: what the GPU with the most memory in use has held.
+# The fact with the largest peak GPU memory of all processes, which the worker reads.
 PEAK_GPU_MB = "peak_gpu_mb"
 _POLL_SECONDS = 0.05
-_GRACE_SECONDS = 2.0  # seconds: for a process that is being killed to be gone
+_GRACE_SECONDS = 2.0  # how long to wait for further processes to exit after the first failure
 Run = Callable[[StepContext], None]
 
 
 @dataclass(frozen=True)
 class ProcessHooks:
-    """What holds for every process of a worker: it ends with the one that started it, and at once."""
+    """The worker's functions for its child processes: exit with the parent, exit at once, peak memory."""
 
     tie_to_parent: Callable[[int], None]
     exit_process: Callable[[int], NoReturn]
-    # The most memory of a GPU that it has held, in MiB; None where it has used none.
+    # The peak GPU memory of the process in MiB; None if it has used no GPU.
     peak_gpu_mb: Callable[[], float | None]
 
 
 def run_ranks(context: StepContext, run: Run, process: ProcessHooks) -> None:
-    """Run a step in as many processes as its launch says; the facts are those of the first."""
+    """Run a step in `launch.processes` processes. The facts are those of rank 0."""
     world_size = context.step.launch.processes
     if context.step.launch.strategy.startswith("zero"):
         use_extension_cache()
@@ -72,7 +71,7 @@ def _fork_rank(
 
 
 def _wait_for_ranks(context: StepContext, ranks: dict[int, int]) -> None:
-    """Until all have ended well; one that has not ends the others and the step."""
+    """Wait until all processes have exited. A failure kills the others and raises StepError."""
     left, stopped, signalled = dict(ranks), False, False
     try:
         while left:
@@ -95,11 +94,11 @@ def _wait_for_ranks(context: StepContext, ranks: dict[int, int]) -> None:
 
 
 def _reap_exited(left: dict[int, int]) -> dict[int, int]:
-    """The processes that have ended by now, by rank, with how; they are left no longer."""
+    """Remove the exited processes from `left`, and return their exit codes by rank."""
     ended: dict[int, int] = {}
     for pid in list(left):
-        found, status = os.waitpid(pid, os.WNOHANG)
-        if found:
+        exited, status = os.waitpid(pid, os.WNOHANG)
+        if exited:
             ended[left.pop(pid)] = os.waitstatus_to_exitcode(status)
     return ended
 
@@ -109,9 +108,9 @@ def _failed_ranks(ended: dict[int, int]) -> dict[int, int]:
 
 
 def _wait_for_late_failures(left: dict[int, int], failed: dict[int, int]) -> dict[int, int]:
-    """Those that end soon after: the first to be seen may only have missed one of them.
+    """Wait briefly for further exits: the first failure seen may be a consequence of another one.
 
-    Whoever waits for a process that is killed learns it from the network, and may be gone before it.
+    A process whose peer is killed gets a network error, and may exit before that peer does.
     """
     ended: dict[int, int] = {}
     until = time.monotonic() + _GRACE_SECONDS
@@ -131,7 +130,7 @@ def _kill_all(left: dict[int, int]) -> None:
 def _run_rank(
     context: StepContext, run: Run, rank: int, rendezvous: Rendezvous, process: ProcessHooks, parent: int
 ) -> int:
-    """In the forked process: carry the step out as one of several; gives how it ended."""
+    """Run the step in a forked process, as one of several. Returns the exit status."""
     try:
         process.tie_to_parent(parent)
         mine = _rank_context(context, rank)
@@ -148,7 +147,7 @@ def _run_rank(
 
 
 def _rank_context(context: StepContext, rank: int) -> StepContext:
-    """The context of one process. The first has the step's own."""
+    """Return the context of a process. Rank 0 has the context of the step."""
     if rank == 0:
         return replace(context, facts={})
     record = context.work / "record"

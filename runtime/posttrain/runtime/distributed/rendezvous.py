@@ -1,4 +1,4 @@
-"""Brings a process into its group, over gloo on a CPU and NCCL on GPUs."""
+"""Joins a process to the process group of its step: gloo on CPUs, NCCL on GPUs."""
 
 import os
 from dataclasses import dataclass
@@ -9,24 +9,24 @@ from typing import Any
 
 from posttrain.spec.plan import Step
 
-# How long a process waits for the others: while one evaluates, merges or saves, they have nothing to do. One
-# that dies ends the step at once, so that nobody waits for it.
+# The timeout of collective operations. It is long because the other processes wait while rank 0 evaluates,
+# merges or saves. A dead process does not cause a wait: the launcher stops the step at once.
 _TIMEOUT = timedelta(hours=6)
 
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Where the processes of a step find each other."""
+    """The address at which the processes of a step meet."""
 
     world_size: int
     port: int
-    # The descriptor of a socket that listens there already.
+    # The descriptor of a socket that already listens on the port.
     listener_fd: int
 
 
 def join_process_group(rank: int, rendezvous: Rendezvous, step: Step) -> None:
     """Become process `rank` of the step's group."""
-    # What accelerate and DeepSpeed read. The address is that of the store below.
+    # Read by accelerate and DeepSpeed. The address is that of the store below.
     os.environ |= {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
@@ -39,7 +39,7 @@ def join_process_group(rank: int, rendezvous: Rendezvous, step: Step) -> None:
         os.environ |= {"DS_ACCELERATOR": "cpu", "CUDA_VISIBLE_DEVICES": ""}
     import torch
 
-    distributed: Any = import_module("torch.distributed")  # which exports less than it has
+    distributed: Any = import_module("torch.distributed")  # its type stubs lack some of the names
 
     threads = max(1, step.resources.cpus // rendezvous.world_size)
     torch.set_num_threads(threads)
@@ -60,14 +60,14 @@ def join_process_group(rank: int, rendezvous: Rendezvous, step: Step) -> None:
 
 
 def _init_deepspeed(backend: str) -> None:
-    """Have DeepSpeed find the group now. It would look for one when it takes the model over; a reference is
-    loaded before, and would be divided over one process."""
-    if find_spec("deepspeed") is not None:  # what is missing is reported elsewhere
+    """Initialize DeepSpeed's process group now. By default DeepSpeed does so when it wraps the model, but the
+    reference model is loaded before that and would be sharded over one process."""
+    if find_spec("deepspeed") is not None:  # check_strategy_installed reports a missing DeepSpeed
         import_module("deepspeed.comm").init_distributed(dist_backend=backend)
 
 
 def _register_numbered_cpus() -> None:
-    """Have torch read back what lies on `cpu:0`: with several processes, checkpoints are written so."""
+    """Let torch load tensors on devices such as `cpu:0`, which multi-process checkpoints contain."""
     import torch
 
     def mark(storage: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""The trainer arguments by which its processes share the work as planned, and the check that they do."""
+"""Trainer arguments for the planned strategy (DDP, ZeRO, FSDP), and the check that the trainer applies it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,13 +7,13 @@ from posttrain.runtime.errors import StepError
 from posttrain.spec.plan import Launch, Step
 
 _AUTO = "auto"
-# The strategies under which no process has the whole model.
+# The strategies that shard the weights of the model.
 SHARDED_STRATEGIES = ("zero3", "fsdp")
-_ADVICE = "this is a mistake of ours or of the installed stack: the stage would not train as it was planned"
+_ADVICE = "this is an internal error of posttrain or of the installed libraries: please report it"
 
 
 def split_batch(own: Mapping[str, Any], processes: int) -> dict[str, Any]:
-    """The arguments of a batch for each of several processes, so that together they make the same batch."""
+    """Return the batch arguments for one of several processes, so that together they have the same batch."""
     size, times = own["per_device_train_batch_size"], own["gradient_accumulation_steps"]
     if processes == 1:
         return dict(own)
@@ -23,8 +23,8 @@ def split_batch(own: Mapping[str, Any], processes: int) -> dict[str, Any]:
         size //= processes
     else:
         raise StepError(
-            f"{times} micro-batches of {size} do not divide over {processes} processes",
-            "change batch_size, micro_batch_size or the number of processes",
+            f"{times} micro-batches of {size} cannot be divided among {processes} processes",
+            "change batch_size, micro_batch_size or `placement.num_processes`",
         )
     changed = {**own, "per_device_train_batch_size": size, "gradient_accumulation_steps": times}
     if "steps_per_generation" in own:
@@ -36,20 +36,20 @@ def split_batch(own: Mapping[str, Any], processes: int) -> dict[str, Any]:
 
 
 def _check_groups(completions: int, group: int, processes: int) -> None:
-    """Completions of one prompt are compared with each other: one process has all of them."""
+    """Check that each process has all completions of its prompts, since they are compared with each other."""
     if completions % group:
         raise StepError(
-            f"each of {processes} processes generates {completions} completions at once, which are no whole"
-            f" groups of {group}",
-            f"make `num_prompts` x `optimizer_steps_per_generation` a multiple of {processes}, or take"
-            " another number of processes",
+            f"each of {processes} processes generates {completions} completions at once, which is not a"
+            f" multiple of num_generations ({group})",
+            f"make `num_prompts` x `optimizer_steps_per_generation` a multiple of {processes}, or change"
+            " `placement.num_processes`",
         )
 
 
 def strategy_arguments(step: Step, own: Mapping[str, Any]) -> dict[str, Any]:
-    """What TRL's trainers take to divide the model's states over the processes; `own` has their batch."""
-    # Said to the trainer and not in the environment, where it would turn DeepSpeed off without a word.
-    # Unless it is said, half precision is refused on a CPU.
+    """Return the trainer arguments for the device and the strategy; `own` has the batch of a process."""
+    # Without use_cpu, the trainer rejects half precision on a CPU. It is passed as an argument because the
+    # corresponding environment variable silently disables DeepSpeed.
     on = {"use_cpu": True} if step.resources.gpus == 0 else {}
     return on if step.launch.processes == 1 else {**on, **_sharding_arguments(step.launch, own)}
 
@@ -71,19 +71,19 @@ def _sharding_arguments(launch: Launch, own: Mapping[str, Any]) -> dict[str, Any
                 },
             }
         case other:
-            raise StepError(f"the plan divides the stage by `{other}`, which is not known here", _ADVICE)
+            raise StepError(f"the plan has the unknown strategy `{other}`", _ADVICE)
 
 
 def _deepspeed_config(stage: int, processes: int, own: Mapping[str, Any]) -> dict[str, Any]:
     size, times = own["per_device_train_batch_size"], own["gradient_accumulation_steps"]
     zero: dict[str, Any] = {"stage": stage}
-    if stage == 3:  # without this its saved weights are empty
+    if stage == 3:  # without this option the saved weights are empty
         zero["stage3_gather_16bit_weights_on_model_save"] = True
     return {
         "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
-        # Left to be filled in, the first would be that of one process.
+        # Set explicitly: with `auto`, train_batch_size would be that of one process.
         "train_batch_size": size * times * processes,
         "train_micro_batch_size_per_gpu": size,
         "gradient_accumulation_steps": times,
@@ -94,26 +94,29 @@ def _deepspeed_config(stage: int, processes: int, own: Mapping[str, Any]) -> dic
 
 
 def check_strategy_installed(launch: Launch) -> None:
-    """Say what is missing before anything is loaded."""
+    """Check for DeepSpeed before any model is loaded."""
     from importlib.util import find_spec
 
     if launch.strategy.startswith("zero") and find_spec("deepspeed") is None:
         raise StepError(
-            f"the plan divides the stage by {launch.strategy}, and DeepSpeed is not installed",
-            "install posttrain with its extra `cuda`, or write `placement: {strategy: ddp}`",
+            f"the strategy {launch.strategy} needs DeepSpeed, which is not installed",
+            "install posttrain with its extra `cuda`, or set `placement: {strategy: ddp}`",
         )
 
 
 def check_strategy_applied(trainer: Any, launch: Launch) -> None:
-    """Check before the first step that the trainer has taken the strategy of the plan."""
-    found = _applied_strategy(trainer)
+    """Check before the first step that the trainer applies the planned strategy."""
+    applied = _applied_strategy(trainer)
     expected = {
         "processes": launch.processes,
         "strategy": launch.strategy,
         "wrapper": _WRAPPERS[launch.strategy],
     }
-    wrong = [f"{name} {found[name]} instead of {planned}" for name, planned in expected.items()]
-    wrong = [text for text, name in zip(wrong, expected, strict=True) if found[name] != expected[name]]
+    wrong = [
+        f"{name} {applied[name]} instead of {planned}"
+        for name, planned in expected.items()
+        if applied[name] != planned
+    ]
     if wrong:
         raise StepError(f"the stage does not run as planned: {', '.join(wrong)}", _ADVICE)
 
@@ -154,7 +157,7 @@ def _wrapper_name(model: Any) -> str:
 
 
 def full_state_dict(trainer: Any, launch: Launch) -> Any:
-    """The weights of a model that is divided over the processes, brought together; None where it is whole."""
+    """Return the gathered weights of a sharded model, or None if the model is not sharded."""
     if launch.strategy not in SHARDED_STRATEGIES:
         return None
     return trainer.accelerator.get_state_dict(trainer.model_wrapped)

@@ -1,10 +1,9 @@
-"""Generation of completions by vLLM, where the plan has it: the arguments of TRL's trainers, where a text
-ends, and what is drawn.
+"""Rollouts with vLLM: the arguments of TRL's trainers, end tokens, and reproducible sampling.
 
-In the trainer's process vLLM draws from the random state of that process, and sets it when it starts: to the
-number of the process, whatever the recipe's seed. Here each generation begins from a state of its own, made
-of the seed, the step and the processes that share an engine, and leaves the trainer's as it was. So a
-run that was killed draws what the undisturbed one drew.
+Inside the trainer's process, vLLM samples from the random state of that process, and resets it at its start
+to the rank of the process, whatever the recipe's seed is. Here each generation has its own random state,
+derived from the seed, the step and the processes that share an engine, and the trainer's state is restored
+afterwards. So a resumed run samples the same completions as an uninterrupted one.
 """
 
 import os
@@ -19,22 +18,21 @@ from posttrain.runtime.errors import StepError
 from posttrain.spec.keys import digest
 from posttrain.spec.plan import Launch
 
-# vLLM reports usage statistics, unless this is set.
+# Turns off vLLM's usage statistics.
 NO_USAGE_STATS = {"VLLM_NO_USAGE_STATS": "1"}
-_LENGTH_MULTIPLE = 256  # tokens to which the longest text is rounded up
-_AUTO = -1  # what vLLM takes for: the model's own context, or what the memory allows
+_LENGTH_MULTIPLE = 256  # the maximum length is rounded up to a multiple of this many tokens
+_AUTO = -1  # vLLM's value for the model's context length, or less if memory does not suffice
 
 
 def vllm_engine_arguments(launch: Launch) -> dict[str, Any]:
-    """The arguments for the engine that writes completions; none for transformers, TRL's own way."""
+    """Return the trainer arguments for the vLLM engine; none for the engine transformers."""
     if launch.engine != "vllm":
         return {}
     rollouts: Mapping[str, Any] = launch.rollouts
     if find_spec("vllm") is None:
         raise StepError(
-            "the plan has vLLM write the completions, and it is not installed",
-            "install posttrain with its extra `cuda`, or write"
-            " `placement: {rollouts: {engine: transformers}}`",
+            "the plan generates completions with vLLM, which is not installed",
+            "install posttrain with its extra `cuda`, or set `placement: {rollouts: {engine: transformers}}`",
         )
     os.environ |= NO_USAGE_STATS
     if rollouts.get("mode") == "server":
@@ -53,46 +51,46 @@ def vllm_engine_arguments(launch: Launch) -> dict[str, Any]:
 
 
 def max_model_length(launch: Launch, prompt: int, completion: int, context: int, *, grows: bool) -> int:
-    """The longest text that vLLM is to have room for.
+    """Return the maximum sequence length for vLLM (`max_model_len`), or vLLM's value for `auto`.
 
-    Left to itself it takes the model's context, and does not start on a share of a card that is enough for
-    the texts there are but not for one as long as that. Prompts that grow in an environment may need it all.
+    By default vLLM reserves memory for the model's context length, and does not start if its share of the GPU
+    is too small for that, even if it suffices for the sequences of this stage. Conversations that grow in an
+    environment may need the whole context.
     """
-    length = prompt + 1 + completion  # a text may begin with a token of its own
-    served = launch.rollouts.get("mode") == "server"  # which also refuses what might not fit
+    length = prompt + 1 + completion  # one extra token for a tokenizer that adds a start token
+    served = launch.rollouts.get("mode") == "server"  # the server rejects prompts without room to complete
     if (length if served else prompt + 1) > context:
-        room = f" with {completion} tokens after it" if served else ""
+        room = f" and a completion of {completion}" if served else ""
         raise StepError(
-            f"vLLM takes no prompt that does not fit into the model's context of {context}{room}; the longest"
-            f" has {prompt} tokens",
-            "filter long prompts in the dataset's steps, lower max_completion_length, or take a model with a"
-            " longer context",
+            f"the longest prompt ({prompt} tokens{room}) does not fit into the model's context of {context}"
+            " tokens, so vLLM would reject it",
+            "filter out long prompts in the dataset's steps, lower max_completion_length, or use a model with"
+            " a longer context",
         )
     return _AUTO if grows else min(context, -(-length // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE)
 
 
 def vllm_trainer_arguments(launch: Launch, own: Mapping[str, Any], room: int) -> dict[str, Any]:
-    """The further arguments of a method's trainer where vLLM generates; `own` are the method's."""
+    """Return the trainer arguments for generation with vLLM; `own` are the arguments of the method."""
     if launch.engine != "vllm":
         return {}
     arguments: dict[str, Any] = {}
-    if launch.rollouts.get("mode") != "server":  # a server has its own argument
+    if launch.rollouts.get("mode") != "server":  # the server gets it on its command line
         arguments["vllm_max_model_length"] = room
-    if own.get("loss_type") == "vespo":  # which takes no other way to weigh what vLLM drew
+    if own.get("loss_type") == "vespo":  # the only importance sampling mode that this loss supports
         arguments["vllm_importance_sampling_mode"] = "token_truncate"
     return arguments
 
 
 def save_tokenizer_beside_weights(model: Any, tokenizer: Any, scratch: Path) -> None:
-    """vLLM reads a tokenizer from the folder of the weights, and where the stage has merged them there is
-    none."""
+    """Save the tokenizer in the folder of weights that the stage has merged: vLLM loads it from there."""
     folder = Path(model.name_or_path)
     if folder.is_relative_to(scratch):
         tokenizer.save_pretrained(folder)
 
 
 def patch_vllm_generation(trainer: Any) -> None:
-    """Have vLLM end a text where its trainer does, and draw by the seed and the step alone."""
+    """Patch the trainer's vLLM engine: end tokens as in the trainer, sampling by seed and step only."""
     engine = getattr(trainer, "vllm_generation", None)
     if engine is None:
         return
@@ -100,14 +98,13 @@ def patch_vllm_generation(trainer: Any) -> None:
 
     if engine.generation_kwargs.get("seed") is not None:
         raise StepError(
-            "`generation_kwargs` gives a seed: all completions of a prompt would be drawn by it, and be the"
-            " same",
-            "take it out; the recipe's `seed` decides what is drawn",
+            "`generation_kwargs` sets a seed, which would make all completions of a prompt identical",
+            "remove it; the recipe's `seed` determines the sampling",
         )
-    # As the trainer has done, before vLLM set another.
+    # Restore the trainer's random state, which vLLM has reset at its start.
     set_seed(trainer.args.seed + trainer.accelerator.process_index)
     engine.generation_kwargs = {
-        # vLLM knows those of the folder that it was started from; a stage may have come to others since.
+        # vLLM has the end tokens of the folder that it was started from; the stage may use others.
         "stop_token_ids": list(trainer.eos_token_ids),
         **engine.generation_kwargs,
     }
@@ -116,8 +113,8 @@ def patch_vllm_generation(trainer: Any) -> None:
 
 
 def _seeded_generate(trainer: Any, engine: Any) -> Callable[..., Any]:
-    """The engine's `generate`, for which the random state is set and which takes uneven shares."""
-    write, served = engine.generate, engine.mode == "server"
+    """Wrap the engine's `generate`: set its random state, and pad uneven shares of prompts."""
+    engine_generate, served = engine.generate, engine.mode == "server"
     parallel = 1 if served else engine.tensor_parallel_size
     group = trainer.accelerator.process_index // parallel
     last, turn = -1, 0
@@ -129,16 +126,16 @@ def _seeded_generate(trainer: Any, engine: Any) -> Callable[..., Any]:
         last, turn = trainer.state.global_step, turn + 1 if last == trainer.state.global_step else 0
         seed = int(digest([trainer.args.seed, last, turn, group])[:7], 16)
         padded = _pad_prompts(prompts) if served or parallel > 1 else prompts
-        with nullcontext() if served else _seeded_random_state(seed):  # a server has a state of its own
-            found = write(padded, images, num_generations, profiler)
-        return tuple(one if one is None else one[: len(prompts)] for one in found)
+        with nullcontext() if served else _seeded_random_state(seed):  # a server has its own random state
+            outputs = engine_generate(padded, images, num_generations, profiler)
+        return tuple(one if one is None else one[: len(prompts)] for one in outputs)
 
     return generate
 
 
 def _pad_prompts(prompts: list[list[int]]) -> list[list[int]]:
-    """As many prompts as the process with the most has: where an engine is shared, TRL takes the shares for
-    equal, and in an environment they are not."""
+    """Pad to the largest number of prompts of any process. TRL assumes equal shares when processes share an
+    engine, but in an environment the shares differ."""
     from accelerate.utils import gather_object
 
     most = max(gather_object([len(prompts)]))
@@ -147,7 +144,7 @@ def _pad_prompts(prompts: list[list[int]]) -> list[list[int]]:
 
 @contextmanager
 def _seeded_random_state(seed: int) -> Generator[None]:
-    """The random state that this seed gives, for all that is in this process; then what it was."""
+    """Seed all random generators of this process, and restore their states on exit."""
     import random
 
     import numpy as np

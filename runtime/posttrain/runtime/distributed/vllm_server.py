@@ -1,7 +1,7 @@
-"""The vLLM server of a stage, on GPUs of its own: started, watched and stopped with the stage.
+"""Starts, monitors and stops the vLLM server of a stage, which runs on its own GPUs.
 
-It is TRL's `vllm-serve`, which sets vLLM up as TRL's trainers want it. With vLLM's build for CPUs all of this
-has run but the transfer of weights, which takes NCCL; nothing has on GPUs. docs/vllm.md has what was seen.
+The server is TRL's `vllm-serve`, which configures vLLM for TRL's trainers. Tested with vLLM's CPU build,
+except for the weight transfer, which needs NCCL; not tested on GPUs. See docs/vllm.md for the results.
 """
 
 import os
@@ -29,12 +29,12 @@ from posttrain.spec.plan import Launch
 
 LOG = "vllm.log"
 _HOST = "127.0.0.1"
-_START_SECONDS = 1200.0  # reading weights and compiling for them
+_START_SECONDS = 1200.0  # time to load the weights and compile
 _STOP_SECONDS = 30.0
-_GRACE_SECONDS = 30.0  # in which a trainer whose server is gone finds out for itself
+_GRACE_SECONDS = 30.0  # time for the trainer to fail by itself after the server has exited
 _POLL_SECONDS = 0.2
-_LOG_TAIL_CHARS = 800  # characters of its log that a failure shows
-# What would make a process of the training's own group out of it.
+_LOG_TAIL_CHARS = 800  # length of the log excerpt in an error message
+# Removed from the server's environment, or it would try to join the process group of the training.
 _PROCESS_GROUP_VARIABLES = (
     "RANK",
     "LOCAL_RANK",
@@ -54,9 +54,9 @@ class VllmServer:
 
 @contextmanager
 def run_vllm_server(context: StepContext, room: int, step: int) -> Generator[dict[str, Any]]:
-    """The trainer's arguments for the server that runs meanwhile; none where the plan has none.
+    """Run the server in this context and yield the trainer arguments for it; none if the plan has no server.
 
-    The server has room for texts of so many tokens; the trainer goes on from this step.
+    `room` is the maximum sequence length in tokens, `step` the step from which the trainer starts.
     """
     launch = context.step.launch
     if launch.engine != "vllm" or launch.rollouts.get("mode") != "server":
@@ -65,15 +65,15 @@ def run_vllm_server(context: StepContext, room: int, step: int) -> Generator[dic
     ours, its = split_gpus(launch, os.environ.get("CUDA_VISIBLE_DEVICES"))
     port, group_port = broadcast((_free_port(), _free_port()))
     arguments = {"vllm_server_base_url": f"http://{_HOST}:{port}", "vllm_group_port": group_port}
-    # Where the trainer's end of the weight transfer is; left out, vLLM asks the machine for its address.
+    # The trainer's address for the weight transfer. By default vLLM uses the machine's external address.
     os.environ |= {"VLLM_HOST_IP": _HOST}
     if launch.processes == 1:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ours  # one process would take all that it sees
+        os.environ["CUDA_VISIBLE_DEVICES"] = ours  # a single process would use all visible GPUs
     if not is_rank_zero():
-        broadcast(None)  # until it is up
+        broadcast(None)  # wait until the server is up
         yield arguments
         return
-    # Begun again, it draws other completions than it drew for the steps that are done.
+    # The seed depends on the step, so that a resumed run does not repeat the completions of earlier steps.
     seed = int(digest([context.params["seed"], step])[:7], 16)
     line = server_command(_full_weights_dir(context), port, launch, room, seed)
     server = start_server(line, _server_environment(context, its), port, context.work)
@@ -91,19 +91,19 @@ def run_vllm_server(context: StepContext, room: int, step: int) -> Generator[dic
 
 
 def split_gpus(launch: Launch, visible: str | None) -> tuple[str, str]:
-    """The GPUs of the training, and those of the server, which are the last ones."""
+    """Return the GPUs of the training, and those of the server, which are the last ones."""
     count = launch.processes + launch.rollouts["gpus"]
     gpus = visible.split(",") if visible else [str(number) for number in range(count)]
     if len(gpus) < count:
         raise StepError(
-            f"the stage sees {len(gpus)} GPUs, and its plan divides {count} between training and vLLM",
-            "free GPUs, or write `placement: {rollouts: {mode: colocate}}`",
+            f"the plan needs {count} GPUs for training and the vLLM server, but the stage sees {len(gpus)}",
+            "free more GPUs, or set `placement: {rollouts: {mode: colocate}}`",
         )
     return ",".join(gpus[: launch.processes]), ",".join(gpus[launch.processes : count])
 
 
 def server_command(folder: Path, port: int, launch: Launch, room: int, seed: int) -> list[str]:
-    """The server's module and arguments: the model divided over GPUs, and repeated over those left."""
+    """Return the server's module and arguments, with tensor and data parallelism over its GPUs."""
     rollouts: Mapping[str, Any] = launch.rollouts
     parallel = rollouts.get("tensor_parallel_size") or rollouts["gpus"]
     arguments = {
@@ -114,7 +114,7 @@ def server_command(folder: Path, port: int, launch: Launch, room: int, seed: int
         "data_parallel_size": rollouts["gpus"] // parallel,
         "gpu_memory_utilization": rollouts.get("gpu_memory_utilization"),
         "max_model_len": room,
-        "seed": seed,  # which TRL passes on as it is
+        "seed": seed,  # TRL passes it to vLLM unchanged
     }
     options = [
         part for name, value in arguments.items() if value is not None for part in (f"--{name}", str(value))
@@ -123,7 +123,7 @@ def server_command(folder: Path, port: int, launch: Launch, room: int, seed: int
 
 
 def start_server(line: list[str], environment: Mapping[str, str], port: int, work: Path) -> VllmServer:
-    """Start it, tied to this process: however that goes, the server does not stay."""
+    """Start the server, tied to this process: it exits when this process does, even after a crash."""
     log = work / "record" / LOG
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -138,7 +138,7 @@ def start_server(line: list[str], environment: Mapping[str, str], port: int, wor
 
 
 def stop_server(server: VllmServer) -> None:
-    """End it with all of its processes."""
+    """Stop the server and all of its processes."""
     for how in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(server.process.pid, how)
@@ -157,7 +157,7 @@ def _server_environment(context: StepContext, gpus: str) -> dict[str, str]:
 
 
 def _full_weights_dir(context: StepContext) -> Path:
-    """Whole weights of the trained shape: the trainer sends the values before the first completion."""
+    """Return full weights of the same shapes; the trainer sends the values before the first completion."""
     folder = context.inputs["model"]
     while peft_adapters.is_adapter(folder):
         folder = peft_adapters.base_model_dir(folder)
@@ -181,8 +181,8 @@ def _wait_until_healthy(server: VllmServer, context: StepContext) -> None:
             raise _exit_error(server)
         if time.monotonic() > until:
             raise StepError(
-                f"the vLLM server did not answer within {_START_SECONDS:.0f} s",
-                f"its log is record/{LOG}",
+                f"the vLLM server did not start within {_START_SECONDS:.0f} s",
+                f"see its log in record/{LOG}",
                 retriable=True,
             )
         time.sleep(_POLL_SECONDS)
@@ -199,17 +199,17 @@ def _is_healthy(port: int) -> bool:
 def _exit_error(server: VllmServer) -> StepError:
     code = server.process.returncode
     last = server.log.read_text(errors="replace")[-_LOG_TAIL_CHARS:].strip()
-    advice = f"its log is record/{LOG}" + (f", which ends:\n{last}" if last else "")
-    return StepError(f"the vLLM server ended {_describe_exit(code)}", advice, retriable=code <= 0)
+    advice = f"see its log in record/{LOG}" + (f", which ends with:\n{last}" if last else "")
+    return StepError(f"the vLLM server {_describe_exit(code)}", advice, retriable=code <= 0)
 
 
 def _stop_and_report(server: VllmServer) -> StepError:
-    """Of a server that ended by itself, its processes may still be there, with what they hold of a GPU."""
+    """Stop the remaining processes of a server that has exited, since they may still hold GPU memory."""
     stop_server(server)
     return _exit_error(server)
 
 
 def _describe_exit(code: int) -> str:
-    if code == 0:  # nobody has asked it to end: so it does when a process of its engine is gone
-        return "because its engine did"
-    return f"by signal {-code}" if code < 0 else f"with status {code}"
+    if code == 0:  # nothing asked it to exit: it does so when a process of its engine dies
+        return "exited because its engine died"
+    return f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"

@@ -1,14 +1,14 @@
-"""Hands vLLM the weights of a model under an adapter, and leaves the model's own as they were.
+"""Sends vLLM the merged weights of a model with an adapter, without changing the model's own weights.
 
-TRL adds the adapter to the weights below it, sends them, and takes it off again. What is left differs from
-what was there by a rounding, more so in half precision, and the next time by another: after many steps the
-adapter stands on weights that no file has, and a run that goes on from a checkpoint is another run. Here
-the weights are merged in one layer at a time, and put back from a copy.
+TRL merges the adapter into the base weights, sends them, and unmerges it. Each cycle leaves a rounding error
+in the base weights, a larger one in half precision. After many steps, the base weights differ from those of
+every file, and a run that resumes from a checkpoint gives other results. Here one layer at a time is merged,
+and its weights are restored from a copy.
 
-Weights in 4 bits TRL quantizes again with the adapter in them, and sends their bytes without the scales that
-say what they stand for; and it asks vLLM to quantize by bitsandbytes, which the pinned release does not know
-any more. Here vLLM holds whole weights, and is sent those that the trainer computes with: what the 4 bits
-stand for, with the adapter on top.
+For 4-bit weights, TRL quantizes the merged weights again and sends their bytes without the quantization
+state; it also starts vLLM with bitsandbytes quantization, which the pinned release does not support. Here
+vLLM holds unquantized weights, and receives those that the trainer computes with: the dequantized weights
+plus the adapter.
 """
 
 from collections.abc import Iterator
@@ -20,15 +20,15 @@ _MODULES_TO_SAVE = "modules_to_save.default."
 
 
 def patch_weight_sync(engine: Any) -> None:
-    """Have the engine's weights made so, where no process lacks a part of them."""
+    """Replace the engine's weight iteration, unless the weights are sharded or in an unsupported dtype."""
     if _is_supported(engine):
         engine._iter_named_params = lambda: merged_weights(engine.model)
 
 
 def disable_vllm_bitsandbytes() -> None:
-    """Have TRL start vLLM on the weights as they are stored, however the trainer has loaded them.
+    """Make TRL start vLLM on the stored weights, even if the trainer has loaded them quantized.
 
-    What TRL does there for weights that bitsandbytes holds is the only thing that it asks about it.
+    TRL's module uses this function only to turn on bitsandbytes quantization in vLLM.
     """
     generation: Any = import_module("trl.generation.vllm_generation")
     generation.is_bitsandbytes_available = lambda: False
@@ -52,13 +52,13 @@ def _is_4bit(weight: Any) -> bool:
 
 
 def merged_weights(model: Any) -> Iterator[tuple[str, Any]]:
-    """The weights as they are with the adapter in them, by the names that they have without one."""
+    """Yield the weights with the adapter merged, under the names of the model without an adapter."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, BaseTunerLayer)}
     for name, weight in model.named_parameters():
         if model.prefix in name or "original_module" in name:
-            continue  # the adapter's own, and those that others stand for
+            continue  # weights of the adapter, and originals that modules_to_save replaces
         owner = layers.get(name.partition(".base_layer")[0]) if ".base_layer." in name else None
         plain = name.removeprefix(_PREFIX).replace(".base_layer", "").replace(_MODULES_TO_SAVE, "")
         yield plain, _synced_weight(owner, weight)
@@ -68,14 +68,16 @@ def _synced_weight(owner: Any, weight: Any) -> Any:
     if _is_4bit(weight):
         return _dequantized_weight(owner, weight)
     below = getattr(owner.get_base_layer(), "weight", None) if owner is not None else None
-    if owner is None or _is_4bit(below):  # beside one in 4 bits, the adapter changes no other weight
+    if owner is None or _is_4bit(below):  # an adapter on a 4-bit weight changes no other weight of the layer
         return weight.data
     return _merged_weight(owner, weight)
 
 
 def _dequantized_weight(owner: Any, weight: Any) -> Any:
-    """What a weight in 4 bits stands for, with the adapter on top. TRL keeps that adapter in bfloat16: its
-    product is made in float32, and vLLM rounds the sum to its own precision, once."""
+    """Return a dequantized 4-bit weight plus the adapter.
+
+    TRL holds that adapter in bfloat16, so the product is computed in float32; vLLM rounds the sum only once.
+    """
     import torch
     from peft.utils.integrations import dequantize_bnb_weight
 
@@ -90,7 +92,7 @@ def _dequantized_weight(owner: Any, weight: Any) -> Any:
 
 
 def _merged_weight(layer: Any, weight: Any) -> Any:
-    """A weight of a layer with the adapter in it. A copy: who takes it may keep it for a while."""
+    """Return a copy of a layer's weight with the adapter merged."""
     import torch
 
     with torch.no_grad():
@@ -99,7 +101,7 @@ def _merged_weight(layer: Any, weight: Any) -> Any:
             one.data = data.clone()
         try:
             layer.merge()
-            return weight.data.clone()  # which is taken off again in place
+            return weight.data.clone()  # a copy, because unmerge() changes the weight in place
         finally:
             layer.unmerge()
             for one, data in before:

@@ -1,7 +1,7 @@
-"""Watches another process from a thread, for as long as a stage depends on it.
+"""Monitors a process that a stage depends on, from a thread, and ends the stage when that process exits.
 
-A library that waits for that process may wait in machine code, without end: NCCL does when the other side
-of a transfer is gone. No exception reaches it there, so the thread ends the stage.
+A library that waits for the process may block forever in native code, as NCCL does when its peer is gone. No
+exception can interrupt that, so the thread ends the stage.
 """
 
 import os
@@ -23,9 +23,9 @@ _POLL_SECONDS = 1.0
 def watch_process(
     process: subprocess.Popen[bytes], work: Path, why: Callable[[], StepError], grace: float
 ) -> Generator[None]:
-    """While in here, the end of the process is the end of the stage, which fails by `why`.
+    """In this context, the stage fails with the error of `why` when the process exits.
 
-    The stage has `grace` seconds to find out for itself.
+    The stage has `grace` seconds to fail by itself first.
     """
     over = threading.Event()
 
@@ -44,7 +44,7 @@ def watch_process(
 
 
 def _end_stage(work: Path, error: StepError) -> None:
-    """Write down why, and leave at once: the main thread does not come back."""
+    """Record the error and exit at once: the main thread may be blocked forever."""
     if process_group.world_size() > 1:
         rank_failures.record_failure(work, process_group.rank(), error)
     else:

@@ -1,1 +1,1 @@
-"""What generates text: one file for each engine."""
+"""The engines, which generate text with models. One file for each engine."""

@@ -1,4 +1,4 @@
-"""Asks an endpoint many questions side by side, and hands over each reply as it comes."""
+"""Sends many requests to an endpoint concurrently, and reports each reply as it arrives."""
 
 import contextlib
 import threading
@@ -17,7 +17,7 @@ from posttrain.runtime.engines.endpoint_client import (
 )
 from posttrain.runtime.errors import StepError
 
-# So many of the first replies, and then so many in a row, are enough to know that it is not the prompts.
+# If the first replies, this many, are all refusals, the endpoint is at fault and not the prompts.
 _MAX_REFUSALS = 20
 OnReply = Callable[[int, Completion], None]
 
@@ -25,7 +25,7 @@ OnReply = Callable[[int, Completion], None]
 def complete_many(
     client: EndpointClient, requests: Sequence[CompletionRequest], retry_policy: RetryPolicy
 ) -> list[Completion]:
-    """A completion for each question, in their order; soon, when nearly all fail for one cause."""
+    """Complete all requests, in order. Fails fast if nearly all of them fail with the same error."""
     replies: dict[int, Completion] = {}
 
     def on_reply(place: int, reply: Completion) -> None:
@@ -43,29 +43,29 @@ def complete_each(
     should_stop: Callable[[], bool],
     breaker: CircuitBreaker | None = None,
 ) -> bool:
-    """Tell each reply with the place of its question; whether all questions were asked.
+    """Call `on_reply` with the index and the completion of each request. Returns whether all were sent.
 
-    At most as many requests are under way as the endpoint allows. Asked to stop, it begins no new
-    ones, and tells what those bring that are under way.
+    The number of concurrent requests is limited by the endpoint's `concurrency`. After a stop request, no new
+    requests start, and replies to requests in flight are still reported.
     """
     stopped = threading.Event()
     replies: Queue[_Reply] = Queue()
     refusals = _RefusalDetector(len(requests))
 
-    def ask(place: int) -> None:
+    def send(place: int) -> None:
         try:
             completion = (
                 None if stopped.is_set() else client.complete(requests[place], retry_policy, stopped, breaker)
             )
             replies.put((place, completion))
         except BaseException as error:
-            stopped.set()  # it would end the others too
+            stopped.set()  # the other requests would fail in the same way
             replies.put((place, error))
 
-    with ThreadPoolExecutor(client.max_concurrency, thread_name_prefix="asking") as pool:
+    with ThreadPoolExecutor(client.max_concurrency, thread_name_prefix="requests") as pool:
         try:
             for place in range(len(requests)):
-                pool.submit(ask, place)
+                pool.submit(send, place)
             for _ in requests:
                 place, reply = _next_reply(replies, stopped, should_stop)
                 if isinstance(reply, BaseException):
@@ -74,7 +74,7 @@ def complete_each(
                     refusals.record(reply)
                     on_reply(place, reply)
         except BaseException:
-            stopped.set()  # else the pool would ask all that is left before it closes
+            stopped.set()  # otherwise the pool sends all remaining requests before it closes
             raise
     return not stopped.is_set()
 
@@ -82,7 +82,7 @@ def complete_each(
 def _next_reply(
     replies: "Queue[_Reply]", stopped: threading.Event, should_stop: Callable[[], bool]
 ) -> "_Reply":
-    """The next reply; meanwhile, look whether somebody wants this to end."""
+    """Wait for the next reply, and poll for a stop request meanwhile."""
     while True:
         if should_stop():
             stopped.set()
@@ -94,7 +94,7 @@ _Reply = tuple[int, Completion | BaseException | None]
 
 
 class _RefusalDetector:
-    """Tells prompts that a server refuses from a server that refuses all."""
+    """Distinguishes single refused prompts from an endpoint that refuses every request."""
 
     def __init__(self, total: int) -> None:
         self._total = min(total, _MAX_REFUSALS)

@@ -1,4 +1,4 @@
-"""What local engines share: prompts as text, tokens as completions, and how these are drawn."""
+"""Shared helpers of local engines: rendering prompts, decoding completions, and sampling arguments."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from posttrain.runtime.engines.completion_log import Completion, Prompt
 
 
 def render_prompt(prompt: Prompt, tokenizer: Any) -> str:
-    """A prompt as the text that the model reads: turns go through the chat template."""
+    """A prompt as text. Messages are rendered with the chat template."""
     if isinstance(prompt, str):
         return prompt
     return tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
@@ -16,8 +16,7 @@ def render_prompt(prompt: Prompt, tokenizer: Any) -> str:
 def decode_completion(
     tokens: Sequence[int], tokenizer: Any, ends: Collection[int], stop: Sequence[str]
 ) -> Completion:
-    """The text that new tokens stand for. It ends before the first token that ends it, and after the
-    first text that does."""
+    """Decode generated tokens. The text ends before the first end token, and after the first stop string."""
     end = next((place for place, token in enumerate(tokens) if token in ends), None)
     completion_tokens = list(tokens if end is None else tokens[:end])
     while stop and end is None and completion_tokens and completion_tokens[-1] == tokenizer.pad_token_id:
@@ -30,17 +29,17 @@ def decode_completion(
 
 
 def find_stop(text: str, stop: Sequence[str]) -> int | None:
-    """Where a text ends, when one of the texts that end it occurs."""
-    found = [text.index(word) + len(word) for word in stop if word in text]
-    return min(found) if found else None
+    """The index after the first stop string in a text, or None."""
+    ends = [text.index(word) + len(word) for word in stop if word in text]
+    return min(ends) if ends else None
 
 
 def generation_kwargs(sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """How completions are drawn, as transformers names it."""
+    """A stage's `sampling` as arguments of transformers' `generate`."""
     shared = {
         "max_new_tokens": sampling["max_tokens"],
         "num_return_sequences": sampling["n"],
-        # Given even at 1, or the model's generation_config.json would decide.
+        # Passed even if it is 1: otherwise the model's generation_config.json applies.
         "repetition_penalty": sampling["repetition_penalty"],
     }
     if sampling["temperature"] == 0:

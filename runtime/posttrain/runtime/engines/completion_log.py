@@ -1,7 +1,6 @@
-"""Completions as they come, a line each, so that a killed step goes on where it stopped.
+"""An append-only log of completions, one line each, from which a killed step resumes.
 
-A line names the prompt that it answers by its digest, and the number of the draw. A line that was cut
-short is as if it had not been written.
+A line identifies its prompt by a digest, and has the sample number. An incomplete line is ignored.
 """
 
 import json
@@ -14,25 +13,25 @@ from typing import Any
 
 from posttrain.spec.keys import digest
 
-# Text as it stands, or the turns of a conversation: mappings with `role` and `content`.
+# Plain text, or the messages of a conversation: mappings with `role` and `content`.
 Prompt = str | list[dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    # None when no reply came.
+    # None if the request failed.
     text: str | None
-    # As many as the model or its server counts, where it says so.
+    # The number of tokens, if the model or the server reports it.
     tokens: int | None
-    # "stop" when the model ended by itself, "length" when it was cut, "timeout" and "error" without
-    # a reply; what else a server gives as its reason, as it says it.
+    # "stop" at the end of the sequence or a stop string, "length" if truncated, "timeout" or "error" if the
+    # request failed, or another reason as the server reports it.
     finish: str
-    # Why there is no reply.
+    # Why the request failed.
     error: str | None = None
 
 
 class CompletionLog:
-    """The completions of one request, on the disk where a path is given."""
+    """The completions of one generation request, in a file if a path is given."""
 
     def __init__(self, path: Path | None, prompts: Sequence[Prompt], samples: int) -> None:
         self.samples = samples
@@ -47,27 +46,27 @@ class CompletionLog:
             self._file = path.open("a", encoding="utf-8", errors="backslashreplace")
 
     def adopt(self, path: Path) -> None:
-        """Take over what an earlier run has kept of the same prompts."""
+        """Copy the completions of the same prompts from the log of an earlier run."""
         before = set(self._completions)
         self._load(path)
         for place, draw in sorted(set(self._completions) - before):
             self._append(place, draw, self._completions[place, draw])
 
     def prompt_id(self, place: int) -> str:
-        """What a prompt is known by: its digest, and how many like it stand before."""
+        """The id of a prompt: its digest, and the number of equal prompts before it."""
         return self._prompt_ids[place]
 
     def is_complete(self, place: int) -> bool:
-        """Whether every completion of a prompt is there."""
+        """Whether the log has every completion of a prompt."""
         return all((place, draw) in self._completions for draw in range(self.samples))
 
     def missing(self) -> list[tuple[int, int]]:
-        """The draws that are still to be made, by place."""
-        every = ((place, draw) for place in range(len(self._prompt_ids)) for draw in range(self.samples))
-        return [one for one in every if one not in self._completions]
+        """The missing completions, as pairs of prompt index and sample number."""
+        pairs = ((place, draw) for place in range(len(self._prompt_ids)) for draw in range(self.samples))
+        return [pair for pair in pairs if pair not in self._completions]
 
     def add(self, place: int, draw: int, completion: Completion) -> None:
-        """Keep a completion. One without a text is not written down: a later attempt asks again."""
+        """Add a completion. A failed one is not written to the file, so that a later attempt retries it."""
         self._completions[place, draw] = completion
         if completion.text is not None:
             self._append(place, draw, completion)
@@ -87,7 +86,7 @@ class CompletionLog:
         return len(self._prompt_ids) * self.samples
 
     def sync(self) -> None:
-        """Bring what was added to the disk."""
+        """Flush the file to disk."""
         if self._file is not None:
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -110,14 +109,14 @@ class CompletionLog:
 
 
 def _assign_prompt_ids(prompts: Sequence[Prompt]) -> list[str]:
-    """A name for each prompt that depends on it alone, and on how many of the same came before."""
+    """An id for each prompt, from its digest and the number of equal prompts before it."""
     seen: Counter[str] = Counter()
-    names: list[str] = []
+    ids: list[str] = []
     for prompt in prompts:
-        found = digest(prompt)[:20]
-        names.append(f"{found}-{seen[found]}")
-        seen[found] += 1
-    return names
+        short_digest = digest(prompt)[:20]
+        ids.append(f"{short_digest}-{seen[short_digest]}")
+        seen[short_digest] += 1
+    return ids
 
 
 def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -127,15 +126,15 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
         for line in file:
             if line.endswith("\n"):
                 try:
-                    found = json.loads(line)
+                    entry = json.loads(line)
                 except ValueError:
                     continue
-                if isinstance(found, dict) and {"prompt", "draw", "text", "tokens", "finish"} <= found.keys():
-                    yield found
+                if isinstance(entry, dict) and {"prompt", "draw", "text", "tokens", "finish"} <= entry.keys():
+                    yield entry
 
 
 def _terminate_last_line(path: Path) -> None:
-    """End a line that was cut short, so that the next one begins on its own."""
+    """Terminate an incomplete last line, so that the next entry starts on a new line."""
     if path.exists() and path.stat().st_size:
         with path.open("rb+") as file:
             file.seek(-1, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""How many requests may be under way: few at first, more while all goes well, half after trouble."""
+"""An adaptive limit on concurrent requests: starts low, grows on success, halves after a failure."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ _INITIAL_LIMIT = 4
 
 
 class ConcurrencyLimiter:
-    """Lets requests pass to one endpoint. Shared by all threads, and by all who ask it."""
+    """Limits the concurrent requests to one endpoint. Shared by all clients and threads of the process."""
 
     def __init__(self, max_limit: int) -> None:
         self.max_limit = max_limit
@@ -19,7 +19,7 @@ class ConcurrencyLimiter:
         self._changed = threading.Condition()
 
     def acquire(self, timeout: float) -> float | None:
-        """Wait for a place; the time at which it was given, or None when there was none in time."""
+        """Wait for a slot. Returns the time when it was acquired, or None at a timeout."""
         end = time.monotonic() + timeout
         with self._changed:
             while True:
@@ -33,19 +33,19 @@ class ConcurrencyLimiter:
                 self._changed.wait(min(resume, end - now))
 
     def release(self, began: float, *, fine: bool) -> None:
-        """A request that began then has ended, well or not."""
+        """Release the slot of a request that started at `began` and succeeded or failed."""
         with self._changed:
             self._in_flight -= 1
             if fine:
-                # Twofold in each round of requests until there is trouble, then by one a round.
+                # The limit doubles in each round of requests until the first failure, then grows by one.
                 self.limit = min(self.max_limit, self.limit + (1 / self.limit if self._has_failed else 1))
-            elif began > self._last_decrease:  # those that began before the last cut tell nothing new
+            elif began > self._last_decrease:  # requests from before the last decrease are not new evidence
                 self._last_decrease, self._has_failed = time.monotonic(), True
                 self.limit = max(1.0, self.limit / 2)
             self._changed.notify_all()
 
     def pause(self, seconds: float) -> None:
-        """Let no request pass for a while: the server has asked for it."""
+        """Pause all requests for a while, as the server requested."""
         with self._changed:
             self._pause = max(self._pause, time.monotonic() + seconds)
 
@@ -55,6 +55,6 @@ _lock = threading.Lock()
 
 
 def limiter_for(address: str, model: str, max_limit: int) -> ConcurrencyLimiter:
-    """The limiter of an endpoint: what one who asks has learnt of it, the next one knows."""
+    """The limiter of an endpoint, shared by all its clients."""
     with _lock:
         return _limiters.setdefault((address, model, max_limit), ConcurrencyLimiter(max_limit))

@@ -1,4 +1,4 @@
-"""Continuous batching with transformers: a completion that ends leaves its place to the next at once."""
+"""Continuous batching with transformers: when a sequence ends, the next one takes its slot immediately."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,43 +13,43 @@ _MIN_BATCH_TOKENS = 512
 def generate_continuous(
     model: Any, tokenizer: Any, texts: list[str], sampling: Mapping[str, Any], seed: int
 ) -> list[list[int]]:
-    """The tokens of every completion, the samples of a text side by side."""
+    """The tokens of every completion. The samples of a prompt are consecutive."""
     import torch
     from transformers import ContinuousBatchingConfig, GenerationConfig
 
     prompts = tokenizer(texts, add_special_tokens=False)["input_ids"]
     samples = sampling["n"]
-    ends = model.generation_config.eos_token_id
-    given = GenerationConfig(
+    eos_token_id = model.generation_config.eos_token_id
+    config = GenerationConfig(
         **{**generation_kwargs(sampling), "num_return_sequences": 1},
-        eos_token_id=tokenizer.eos_token_id if ends is None else ends,
+        eos_token_id=tokenizer.eos_token_id if eos_token_id is None else eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
     torch.manual_seed(seed)
     longest = max(map(len, prompts)) + sampling["max_tokens"]
     sizes = {} if torch.cuda.is_available() else _cache_sizes(longest, sampling["batch_size"])
-    found = model.generate_batch(
+    outputs = model.generate_batch(
         [prompt for prompt in prompts for _ in range(samples)],
-        generation_config=given,
+        generation_config=config,
         continuous_batching_config=ContinuousBatchingConfig(seed=seed % 2**31, **sizes),
         progress_bar=False,
         warmup=torch.cuda.is_available(),
     )
-    failed = [one.error for one in found.values() if one.error is not None]
-    if failed or len(found) != len(prompts) * samples:
-        message = f"continuous batching lost completions: {failed[0] if failed else 'no reason is given'}"
-        raise StepError(message, "write `continuous_batching: false`")
-    return [list(one.generated_tokens) for one in found.values()]
+    errors = [output.error for output in outputs.values() if output.error is not None]
+    if errors or len(outputs) != len(prompts) * samples:
+        message = f"continuous batching lost completions: {errors[0] if errors else 'unknown error'}"
+        raise StepError(message, "set `continuous_batching: false`")
+    return [list(output.generated_tokens) for output in outputs.values()]
 
 
-def _cache_sizes(longest: int, at_once: int) -> dict[str, Any]:
-    """The cache for so many sequences. Without a GPU, transformers would take what it finds of memory."""
-    blocks = (longest // _BLOCK_SIZE + 2) * at_once
+def _cache_sizes(longest: int, max_sequences: int) -> dict[str, Any]:
+    """The KV cache size for a number of sequences. On a CPU, transformers would use all free memory."""
+    blocks = (longest // _BLOCK_SIZE + 2) * max_sequences
     return {
         "block_size": _BLOCK_SIZE,
         "num_blocks": blocks,
         "max_batch_tokens": max(longest, _MIN_BATCH_TOKENS),
-        "max_requests_per_batch": at_once,
+        "max_requests_per_batch": max_sequences,
         "use_async_batching": False,
         "use_cuda_graph": False,
     }

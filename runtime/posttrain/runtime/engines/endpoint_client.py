@@ -1,4 +1,4 @@
-"""Asks a model behind an HTTP interface for one completion, and again when that may help."""
+"""A client for one HTTP endpoint: requests a completion, and retries transient failures."""
 
 import os
 import random
@@ -17,21 +17,21 @@ from posttrain.runtime.engines.transport import HttpError, HttpRequest, post_jso
 from posttrain.runtime.errors import StepError
 
 _TRANSIENT_STATUSES = (408, 409, 425, 429, 500, 502, 503, 504, 529)
-# Statuses that may be about one prompt, and not about the way to the model.
+# Statuses that may concern a single prompt rather than the endpoint.
 _PROMPT_ERROR_STATUSES = (400, 413, 422)
 _INITIAL_BACKOFF, _MAX_BACKOFF = 0.5, 60.0
 _MAX_ERROR_LENGTH = 300
-_POLL_SECONDS = 0.5  # seconds after which those who wait look whether there is any use in it
-# How a completion ends that the server will not write, whoever asks again.
+_POLL_SECONDS = 0.5  # interval at which waiting requests check for a stop and an open breaker
+# The finish reason of a request that the server rejects; it is not retried.
 REFUSED = "refused"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """How long and how often to ask for one completion."""
+    """The attempts and the time limits of one completion."""
 
     attempts: int
-    # The longest that one request may take, and all of them together.
+    # Time limits of one attempt and of all attempts together, in seconds.
     request_timeout: float
     total_timeout: float = float("inf")
 
@@ -44,25 +44,25 @@ class CompletionRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class _FailedAttempt:
-    """Why a request brought nothing, and how long the server wants to be left alone."""
+    """Why an attempt failed, and the wait that the server requests."""
 
     error: str
-    # The same for all that failed alike; the error where it is not given.
+    # Groups equal failures for the circuit breaker. By default, the error.
     cause: str = ""
     timed_out: bool = False
     retry_after: float | None = None
 
 
-_TIMEOUT_REASON = "no reply in time"
+_TIMEOUT_REASON = "request timed out"
 _NEVER_SENT = _FailedAttempt(
-    error="it was never its turn: the endpoint takes few requests at a time",
+    error="never sent: the endpoint's concurrency limit was reached",
     cause=_TIMEOUT_REASON,
     timed_out=True,
 )
 
 
 class EndpointClient:
-    """The way to one endpoint: its key, and how many requests it takes at a time."""
+    """A client with the API key and the concurrency limit of one endpoint."""
 
     def __init__(self, endpoint: Mapping[str, Any]) -> None:
         self.endpoint = endpoint
@@ -77,7 +77,7 @@ class EndpointClient:
         stopped: threading.Event,
         breaker: CircuitBreaker | None = None,
     ) -> Completion | None:
-        """A completion, which has no text when none came; None when it was stopped before."""
+        """Request a completion. Its text is None if all attempts fail. Returns None after a stop."""
         call = providers.build_request(self.endpoint, self._api_key, request.prompt, request.sampling)
         breaker = breaker or CircuitBreaker.disabled()
         end = time.monotonic() + retry_policy.total_timeout
@@ -86,14 +86,15 @@ class EndpointClient:
             began = self._acquire_slot(end, stopped, breaker)
             if began is None:
                 break
-            found = self._send(call, began, min(retry_policy.request_timeout, end - time.monotonic()))
-            if isinstance(found, Completion):
+            outcome = self._send(call, began, min(retry_policy.request_timeout, end - time.monotonic()))
+            if isinstance(outcome, Completion):
                 breaker.record("")
-                return found
-            failure = found
+                return outcome
+            failure = outcome
             breaker.record(failure.cause or failure.error, late=failure.timed_out)
             if attempt + 1 < retry_policy.attempts:
-                wait = pause * random.uniform(0.75, 1.25) if found.retry_after is None else found.retry_after
+                jittered = pause * random.uniform(0.75, 1.25)
+                wait = jittered if failure.retry_after is None else failure.retry_after
                 _backoff(min(wait, _MAX_BACKOFF, end - time.monotonic()), stopped, breaker)
                 pause *= 2
         if stopped.is_set():
@@ -105,7 +106,7 @@ class EndpointClient:
         return _failed_completion(failure, retry_policy, late=failure.timed_out or time.monotonic() >= end)
 
     def _acquire_slot(self, end: float, stopped: threading.Event, breaker: CircuitBreaker) -> float | None:
-        """When the limiter let a request pass; None when there is no time left for one, or no use in it."""
+        """Wait for a slot. Returns its time, or None after the deadline, a stop, or an open breaker."""
         while not stopped.is_set() and not breaker.open_reason and (left := end - time.monotonic()) > 0:
             began = self._limiter.acquire(min(left, _POLL_SECONDS))
             if began is not None:
@@ -113,51 +114,51 @@ class EndpointClient:
         return None
 
     def _send(self, call: HttpRequest, began: float, seconds: float) -> Completion | _FailedAttempt:
-        """Send one request, and tell the limiter how it went."""
+        """Send one request, and report the outcome to the limiter."""
         fine = False
         try:
-            found = providers.parse_completion(self.endpoint, post_json(call, max(seconds, 0.001)))
+            completion = providers.parse_completion(self.endpoint, post_json(call, max(seconds, 0.001)))
             fine = True
-            return found
-        except HttpError as refused:
-            fine = refused.status not in _TRANSIENT_STATUSES
-            return self._classify_error(refused)
+            return completion
+        except HttpError as error:
+            fine = error.status not in _TRANSIENT_STATUSES
+            return self._classify_error(error)
         except TimeoutError:
             return _FailedAttempt(error=_TIMEOUT_REASON, timed_out=True)
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
-            return _FailedAttempt(error=f"{type(broken).__name__}: {broken}")
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            return _FailedAttempt(error=f"{type(error).__name__}: {error}")
         finally:
             self._limiter.release(began, fine=fine)
 
-    def _classify_error(self, refused: HttpError) -> Completion | _FailedAttempt:
-        """What a refused request amounts to. A StepError when every other one will be refused too."""
-        said = refused.message.replace(self._api_key, "***") if self._api_key else refused.message
-        message = f"{self.endpoint['provider']} answers {refused.status}: {said[:_MAX_ERROR_LENGTH]}"
-        if refused.status in _PROMPT_ERROR_STATUSES:
+    def _classify_error(self, error: HttpError) -> Completion | _FailedAttempt:
+        """Convert an HTTP error. Raises StepError if every other request would fail too."""
+        text = error.message.replace(self._api_key, "***") if self._api_key else error.message
+        cause = f"{self.endpoint['provider']} returned status {error.status}"
+        message = f"{cause}: {text[:_MAX_ERROR_LENGTH]}"
+        if error.status in _PROMPT_ERROR_STATUSES:
             return Completion(None, None, REFUSED, message)
-        if refused.status not in _TRANSIENT_STATUSES:
+        if error.status not in _TRANSIENT_STATUSES:
             raise StepError(message, ENDPOINT_ADVICE)
-        if refused.retry_after is not None:
-            self._limiter.pause(min(refused.retry_after, _MAX_BACKOFF))
-        cause = f"{self.endpoint['provider']} answers {refused.status}"
-        return _FailedAttempt(error=message, cause=cause, retry_after=refused.retry_after)
+        if error.retry_after is not None:
+            self._limiter.pause(min(error.retry_after, _MAX_BACKOFF))
+        return _FailedAttempt(error=message, cause=cause, retry_after=error.retry_after)
 
 
 def _backoff(seconds: float, stopped: threading.Event, breaker: CircuitBreaker) -> None:
-    """Wait before the next attempt, as long as there is to be one."""
+    """Wait before the next attempt. Returns early after a stop or if the breaker opens."""
     end = time.monotonic() + seconds
     while not stopped.is_set() and not breaker.open_reason and (left := end - time.monotonic()) > 0:
         stopped.wait(min(left, _POLL_SECONDS))
 
 
-ENDPOINT_ADVICE = "look at the endpoint's base_url, model and api_key"
+ENDPOINT_ADVICE = "check the endpoint's base_url, model and api_key"
 
 
 def _failed_completion(failure: _FailedAttempt, retry_policy: RetryPolicy, *, late: bool) -> Completion:
     if not late:
         return Completion(None, None, "error", failure.error)
     seconds = min(retry_policy.total_timeout, retry_policy.request_timeout)
-    last = f"; last: {failure.error}" if failure.error and not failure.timed_out else ""
+    last = f"; last error: {failure.error}" if failure.error and not failure.timed_out else ""
     if failure is _NEVER_SENT:
         last = f"; {failure.error}"
     return Completion(None, None, "timeout", f"no reply within {seconds:g} s{last}")
@@ -169,7 +170,8 @@ def _read_api_key(endpoint: Mapping[str, Any]) -> str | None:
         return None
     value = os.environ.get(name, "").strip()
     if not value:
-        raise StepError(f"the environment variable {name} is not set", "set it to the endpoint's key")
+        raise StepError(f"the environment variable {name} is not set", "set it to the endpoint's API key")
     if not (value.isascii() and value.isprintable()):
-        raise StepError(f"the environment variable {name} holds no key", "a key is one line of plain letters")
+        message = f"the environment variable {name} does not contain a valid API key"
+        raise StepError(message, "an API key is one line of printable ASCII characters")
     return value

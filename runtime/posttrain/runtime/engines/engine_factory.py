@@ -1,4 +1,4 @@
-"""Opens what a stage asks: the engine of each subject, with what was kept of its completions."""
+"""Opens the engines of a stage's models, and generates completions with a resumable log."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,35 +13,35 @@ from posttrain.runtime.step_context import StepContext
 
 
 @contextmanager
-def open_engine(context: StepContext, subject: Mapping[str, Any]) -> Generator[TextGenerator]:
-    """The subject ready to write; its memory is given back in the end."""
-    if "endpoint" not in subject:
-        context.events.emit("phase", name=f"loading {subject['name']}")
-    writer: TextGenerator = CATALOG.run("engine", subject["engine"])(context, subject)
+def open_engine(context: StepContext, model_spec: Mapping[str, Any]) -> Generator[TextGenerator]:
+    """Load a model with its engine, and release its memory at exit."""
+    if "endpoint" not in model_spec:
+        context.events.emit("phase", name=f"loading {model_spec['name']}")
+    generator: TextGenerator = CATALOG.run("engine", model_spec["engine"])(context, model_spec)
     try:
-        yield writer
+        yield generator
     finally:
-        writer.close()
+        generator.close()
 
 
 def generate_completions(
     context: StepContext,
-    subject: Mapping[str, Any],
-    writer: TextGenerator,
+    model_spec: Mapping[str, Any],
+    generator: TextGenerator,
     prompts: Sequence[Prompt],
     sampling: Mapping[str, Any],
     *,
     seed: int,
     name: str = "",
 ) -> list[list[Completion]]:
-    """The completions of every prompt. What an earlier attempt has kept is not asked for again."""
-    file = f"{subject['role'].replace(':', '-')}{name}.jsonl"
+    """The completions of every prompt. Completions in the log of an earlier attempt are reused."""
+    file = f"{model_spec['role'].replace(':', '-')}{name}.jsonl"
     log = CompletionLog(context.work / "replies" / file, prompts, sampling["n"])
-    if "endpoint" in subject and not context.step.pinned:
+    if "endpoint" in model_spec and not context.step.pinned:
         for earlier in _earlier_workdirs(context):
             log.adopt(earlier / "replies" / file)
     try:
-        return writer.generate(
+        return generator.generate(
             GenerationRequest(
                 prompts=prompts,
                 sampling=sampling,
@@ -56,10 +56,10 @@ def generate_completions(
 
 
 def _earlier_workdirs(context: StepContext) -> Iterator[Path]:
-    """Work directories of the same step that earlier runs left unfinished.
+    """Work directories of the same step from earlier, unfinished runs.
 
-    A step that is not pinned has its own work directory in every run. What it had from an endpoint
-    when its run was killed is still its own: nobody has to pay for it twice.
+    A step that is not pinned has a separate work directory in every run. Completions that a killed run got
+    from an endpoint are reused, so that nobody pays for them twice.
     """
     for work in sorted(context.work.parent.iterdir()):
         if work != context.work and (work / "replies").is_dir():

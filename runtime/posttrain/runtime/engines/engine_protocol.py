@@ -1,4 +1,4 @@
-"""What every engine takes and gives: an order of prompts in, completions out, each kept as it comes."""
+"""The interface of engines: a request with prompts in, completions out, each logged as it arrives."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from posttrain.runtime.step_context import StopRequest
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationRequest:
-    """What a model is to write: `n` completions of every prompt."""
+    """A request for `n` completions of every prompt."""
 
-    # Text is read as it stands; turns go through the model's chat template.
+    # Text is used as it is. Messages are rendered with the model's chat template.
     prompts: Sequence[Prompt]
-    # A stage's `sampling`.
+    # The stage's `sampling` section.
     sampling: Mapping[str, Any]
     seed: int
-    # What is there already, and where what comes goes.
+    # Has the completions of earlier attempts, and records new ones.
     log: CompletionLog
     progress: Callable[[int, int], None]
     stop: StopRequest
@@ -28,20 +28,20 @@ class GenerationRequest:
 
 
 class TextGenerator(Protocol):
-    """A model ready to write. An engine's `run(context, subject)` gives one."""
+    """A loaded model. Returned by an engine's `run(context, model_spec)`."""
 
     @property
     def chat_template(self) -> str | None:
-        """How turns become text; None when the model takes text alone."""
+        """The chat template, or None if the model accepts only text."""
         ...
 
     def generate(self, request: GenerationRequest) -> list[list[Completion]]:
-        """The completions of each prompt, in the order of the prompts.
+        """Generate the completions of each prompt, in the order of the prompts.
 
-        Raises Interrupted when the step is asked to stop: what was written by then is kept.
+        Raises Interrupted at a stop request. Completions up to then are in the log.
         """
         ...
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the model's memory."""
         ...

@@ -1,4 +1,4 @@
-"""Generates with a model behind an HTTP interface: every reply is kept as it comes."""
+"""The engine for HTTP endpoints. Every reply is logged as it arrives."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,15 +15,15 @@ from posttrain.spec.keys import digest
 
 EXTENSION = Engine(
     name="http",
-    summary="A model behind an HTTP interface, in the form of OpenAI, Anthropic or Gemini.",
+    summary="Generation with an HTTP endpoint that has the API of OpenAI, Anthropic or Gemini.",
 )
-# So many requests in a row without a reply are no accident.
+# The step ends after this many failed requests in a row.
 _MAX_CONSECUTIVE_FAILURES = 20
 
 
-def run(context: StepContext, subject: Mapping[str, Any]) -> "HttpGenerator":
-    name = subject["name"]
-    return HttpGenerator({**subject["endpoint"], **context.params["access"][name]})
+def run(context: StepContext, model_spec: Mapping[str, Any]) -> "HttpGenerator":
+    name = model_spec["name"]
+    return HttpGenerator({**model_spec["endpoint"], **context.params["access"][name]})
 
 
 class HttpGenerator:
@@ -35,7 +35,7 @@ class HttpGenerator:
 
     def generate(self, request: GenerationRequest) -> list[list[Completion]]:
         log, missing = request.log, request.log.missing()
-        # With some replies at hand the endpoint is there, and a few that fail are a matter of their own.
+        # If the log has replies, the endpoint works, and a few failures say little about it.
         failures = _ConsecutiveFailures(
             _MAX_CONSECUTIVE_FAILURES if log.count else min(_MAX_CONSECUTIVE_FAILURES, len(missing))
         )
@@ -63,7 +63,7 @@ class HttpGenerator:
 
 def _sampling_params(request: GenerationRequest, place: int, draw: int) -> SamplingParams:
     sampling = request.sampling
-    drawn = sampling["temperature"] > 0
+    sampled = sampling["temperature"] > 0
     return SamplingParams(
         temperature=sampling["temperature"],
         top_p=sampling["top_p"],
@@ -71,22 +71,22 @@ def _sampling_params(request: GenerationRequest, place: int, draw: int) -> Sampl
         min_p=sampling["min_p"],
         repetition_penalty=sampling["repetition_penalty"],
         max_tokens=sampling["max_tokens"],
-        # Servers that heed it give the same completion for the same request.
-        seed=int(digest([request.seed, request.log.prompt_id(place), draw])[:7], 16) if drawn else None,
+        # A server that supports seeds returns the same completion for the same request.
+        seed=int(digest([request.seed, request.log.prompt_id(place), draw])[:7], 16) if sampled else None,
     )
 
 
 class _ConsecutiveFailures:
-    """Ends the step when the endpoint is gone: what came before is kept."""
+    """Ends the step if the endpoint is down. Earlier replies are in the log."""
 
-    def __init__(self, enough: int) -> None:
-        self._limit = enough
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._count = 0
 
     def record(self, reply: Completion) -> None:
         failed = reply.finish in ("error", "timeout")
         self._count = self._count + 1 if failed else 0
         if failed and self._count >= self._limit:
-            message = f"{self._count} requests in a row had no reply; the last: {reply.error}"
-            advice = "see whether the endpoint is up and run again: what came before is kept"
+            message = f"{self._count} requests in a row failed; last error: {reply.error}"
+            advice = "check that the endpoint is up, then run again: earlier replies are kept"
             raise StepError(message, advice, retriable=True)

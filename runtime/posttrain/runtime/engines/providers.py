@@ -1,4 +1,4 @@
-"""What each provider's interface wants to be asked, and how it answers."""
+"""Builds the requests and parses the responses of each provider's API."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _URLS = {
     "anthropic": "https://api.anthropic.com/v1",
     "gemini": "https://generativelanguage.googleapis.com/v1beta",
 }
-# What providers call the ends that every engine knows.
+# The providers' finish reasons, mapped to those of `Completion`.
 _FINISH_REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -27,7 +27,7 @@ Endpoint = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingParams:
-    """How a completion is drawn."""
+    """The sampling parameters of one completion."""
 
     temperature: float
     max_tokens: int
@@ -41,15 +41,15 @@ class SamplingParams:
 def build_request(
     endpoint: Endpoint, key: str | None, prompt: Prompt, sampling: SamplingParams
 ) -> HttpRequest:
-    """The request for one completion. A null in the endpoint's `extra_body` removes a field."""
-    found = _REQUEST_BUILDERS[endpoint["provider"]](endpoint, key, prompt, sampling)
-    body = {**found.body, **endpoint.get("extra_body", {})}
-    kept = {name: value for name, value in body.items() if value is not None}
-    return HttpRequest(url=found.url, headers=found.headers, body=kept)
+    """Build the request for one completion. A null in the endpoint's `extra_body` removes a field."""
+    request = _REQUEST_BUILDERS[endpoint["provider"]](endpoint, key, prompt, sampling)
+    body = {**request.body, **endpoint.get("extra_body", {})}
+    body = {name: value for name, value in body.items() if value is not None}
+    return HttpRequest(url=request.url, headers=request.headers, body=body)
 
 
 def parse_completion(endpoint: Endpoint, answer: Any) -> Completion:
-    """The completion in an answer. LookupError or TypeError when it is not shaped as the provider's are."""
+    """Parse the completion in a response. Raises LookupError or TypeError if it is malformed."""
     match endpoint["provider"]:
         case "anthropic":
             return _parse_anthropic(answer)
@@ -63,30 +63,33 @@ def base_url(endpoint: Endpoint) -> str:
     url = endpoint.get("base_url") or _URLS.get(endpoint["provider"])
     if not url:
         raise StepError(
-            f"an endpoint of {endpoint['provider']} needs a base_url", "add `base_url` to the endpoint"
+            f"an endpoint with provider {endpoint['provider']} needs a base_url",
+            "add `base_url` to the endpoint",
         )
     if not url.startswith(("https://", "http://")):
-        raise StepError(f"`{url}` is no address of the web", "write the endpoint's base_url as https://...")
+        raise StepError(f"`{url}` is not an HTTP URL", "write the endpoint's base_url as https://...")
     return url.rstrip("/")
 
 
 def _openai_request(
     endpoint: Endpoint, key: str | None, prompt: Prompt, sampling: SamplingParams
 ) -> HttpRequest:
-    # Only OpenAI itself wants the newer name: servers that speak its form know the older one.
-    own = endpoint["provider"] == "openai" and not endpoint.get("base_url") and not isinstance(prompt, str)
-    asked = {"prompt": prompt} if isinstance(prompt, str) else {"messages": prompt}
+    # OpenAI requires `max_completion_tokens`. Compatible servers may only know the older name.
+    is_openai = (
+        endpoint["provider"] == "openai" and not endpoint.get("base_url") and not isinstance(prompt, str)
+    )
+    prompt_field = {"prompt": prompt} if isinstance(prompt, str) else {"messages": prompt}
     return HttpRequest(
         url=f"{base_url(endpoint)}/{'completions' if isinstance(prompt, str) else 'chat/completions'}",
         headers={"authorization": f"Bearer {key}"} if key else {},
         body={
             "model": endpoint["model"],
-            **asked,
+            **prompt_field,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p if sampling.top_p < 1 else None,
-            "max_completion_tokens" if own else "max_tokens": sampling.max_tokens,
+            "max_completion_tokens" if is_openai else "max_tokens": sampling.max_tokens,
             "seed": sampling.seed,
-            # OpenAI itself takes none of these, and the compiler refuses them for it.
+            # OpenAI does not accept these three; the compiler refuses them there.
             "top_k": sampling.top_k or None,
             "min_p": sampling.min_p or None,
             "repetition_penalty": sampling.repetition_penalty if sampling.repetition_penalty != 1 else None,
@@ -148,10 +151,10 @@ _REQUEST_BUILDERS: dict[str, Callable[[Endpoint, str | None, Prompt, SamplingPar
 
 
 def _split_system_prompt(endpoint: Endpoint, prompt: Prompt) -> tuple[str, list[dict[str, str]]]:
-    """What the system says, apart from the turns, as interfaces want it that know conversations alone."""
+    """Split the system prompt from the messages, for APIs that accept only conversations."""
     if isinstance(prompt, str):
-        message = f"{endpoint['provider']} takes conversations, and the stage asks with plain text"
-        raise StepError(message, "write `prompts: chat`")
+        message = f"{endpoint['provider']} accepts only conversations, and the stage sends plain text"
+        raise StepError(message, "use `prompts: chat`")
     system = "\n\n".join(turn["content"] for turn in prompt if turn["role"] == "system")
     return system, [turn for turn in prompt if turn["role"] != "system"]
 
@@ -171,22 +174,22 @@ def _parse_anthropic(answer: Any) -> Completion:
 
 
 def _parse_gemini(answer: Any) -> Completion:
-    """Gemini may answer with no candidate, or with one that has no content, and tell why."""
+    """Parse a Gemini response, which may have no candidate, or one without content, and a reason."""
     blocked = (answer.get("promptFeedback") or {}).get("blockReason")
     if blocked and not answer.get("candidates"):
         return _build_completion("", str(blocked), None)
-    found = answer["candidates"][0]
-    finish = found.get("finishReason")
-    parts = (found.get("content") or {}).get("parts")
+    candidate = answer["candidates"][0]
+    finish = candidate.get("finishReason")
+    parts = (candidate.get("content") or {}).get("parts")
     if parts is None and finish in (None, "STOP"):
-        raise LookupError("a candidate without parts")
+        raise LookupError("the candidate has no parts")
     text = "".join(part.get("text", "") for part in parts or () if not part.get("thought"))
     return _build_completion(text, finish, (answer.get("usageMetadata") or {}).get("candidatesTokenCount"))
 
 
 def _build_completion(text: Any, finish: Any, tokens: Any) -> Completion:
     if not isinstance(text, str):
-        raise TypeError(f"a text that is a {type(text).__name__}")
+        raise TypeError(f"the text has the type {type(text).__name__}")
     reason = str(finish or "stop")
     return Completion(
         text, tokens if isinstance(tokens, int) else None, _FINISH_REASONS.get(reason, reason.lower())

@@ -1,4 +1,4 @@
-"""Generates with transformers, on any machine."""
+"""The engine that generates with transformers, on a CPU or a GPU."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
 
 EXTENSION = Engine(
     name="transformers",
-    summary="Generation with transformers, on any machine.",
+    summary="Generation with transformers, on a CPU or a GPU.",
     version=2,
     stack=("torch", "transformers", "tokenizers"),
     preload=("torch", "transformers.modeling_utils", "transformers.generation.utils"),
 )
 
 
-def run(context: StepContext, subject: Mapping[str, Any]) -> "TransformersGenerator":
+def run(context: StepContext, model_spec: Mapping[str, Any]) -> "TransformersGenerator":
     import torch
 
     from posttrain.runtime.engines.transformers_generator import TransformersGenerator
     from posttrain.runtime.models.model_loader import load_model, load_tokenizer
 
-    folder = context.inputs[subject["role"]]
+    folder = context.inputs[model_spec["role"]]
     model = load_model(folder)
     if context.step.resources.gpus and torch.cuda.is_available():
         model = model.to("cuda")

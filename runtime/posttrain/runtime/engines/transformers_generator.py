@@ -1,4 +1,4 @@
-"""Generation with transformers in this process, in batches of prompts of like length."""
+"""Generation with transformers in this process, in batches of prompts of similar length."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from posttrain.runtime.models.context_length import context_length
 from posttrain.runtime.step_context import StopRequest
 from posttrain.spec.keys import digest
 
-# Batches that continuous batching is given at once: between them, completions are kept.
+# The number of batches in one call of continuous batching. Completions are logged after each call.
 _BATCHES_PER_CALL = 16
 
 
@@ -23,7 +23,7 @@ def generate(
     seed: int,
     progress: Callable[[int, int], None],
 ) -> list[list[Completion]]:
-    """`n` completions of every prompt by a model in memory, in the order of the prompts."""
+    """Generate `n` completions of every prompt with a model in memory, in the order of the prompts."""
     log = CompletionLog(None, prompts, sampling["n"])
     request = GenerationRequest(
         prompts=prompts, sampling=sampling, seed=seed, log=log, progress=progress, stop=StopRequest()
@@ -35,7 +35,7 @@ class TransformersGenerator:
     def __init__(self, model: Any, tokenizer: Any, warn: Callable[[str, str], None] | None = None) -> None:
         self._model = model.eval()
         self._tokenizer = tokenizer
-        self._warn = warn  # is told what and what to do
+        self._warn = warn  # called with a message and an advice
 
     @property
     def chat_template(self) -> str | None:
@@ -51,8 +51,8 @@ class TransformersGenerator:
             if request.stop.requested:
                 raise Interrupted
             texts = [render_prompt(request.prompts[place], self._tokenizer) for place in places]
-            found = self._generate_batch(texts, request.sampling, int(digest([request.seed, number])[:8], 16))
-            for place, completions in zip(places, found, strict=True):
+            batch = self._generate_batch(texts, request.sampling, int(digest([request.seed, number])[:8], 16))
+            for place, completions in zip(places, batch, strict=True):
                 for draw in range(samples):
                     log.add(place, draw, completions[draw])
             log.sync()
@@ -70,21 +70,21 @@ class TransformersGenerator:
             torch.cuda.empty_cache()
 
     def _warn_context_overflow(self, request: GenerationRequest) -> None:
-        """Say once how many prompts reach, with their completions, beyond what the model was made to read."""
+        """Warn once about prompts that, with their completions, exceed the model's context."""
         if self._warn is None or not request.prompts:
             return
-        context, longest = context_length(self._model), request.sampling["max_tokens"]
+        context, max_tokens = context_length(self._model), request.sampling["max_tokens"]
         texts = [render_prompt(prompt, self._tokenizer) for prompt in request.prompts]
         lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=False)["input_ids"]]
-        over = sum(length + longest > context for length in lengths)
-        if over:
+        overflowing = sum(length + max_tokens > context for length in lengths)
+        if overflowing:
             self._warn(
-                f"{over} of {len(lengths)} prompts leave no room for {longest} tokens in the model's context"
-                f" of {context}; the longest prompt has {max(lengths)}",
-                "lower max_tokens, or leave long prompts out in the dataset's steps: what is written beyond"
-                " the context is of little worth",
+                f"{overflowing} of {len(lengths)} prompts leave no room for {max_tokens} new tokens in the"
+                f" model's context of {context}; the longest prompt has {max(lengths)} tokens",
+                "lower max_tokens, or filter long prompts in the dataset's steps: text beyond the context is"
+                " unreliable",
             )
-            self._warn = None  # a conversation's later turns would say it again
+            self._warn = None  # later turns of a conversation would repeat it
 
     def _generate_batch(
         self, texts: list[str], sampling: Mapping[str, Any], seed: int
@@ -96,23 +96,23 @@ class TransformersGenerator:
         else:
             rows = self._generate_tokens(texts, sampling, seed)
         samples = sampling["n"]
-        found = [
+        completions = [
             decode_completion(row, self._tokenizer, self._eos_token_ids, sampling["stop"]) for row in rows
         ]
-        return [found[i * samples : (i + 1) * samples] for i in range(len(texts))]
+        return [completions[i * samples : (i + 1) * samples] for i in range(len(texts))]
 
     @property
     def _eos_token_ids(self) -> set[int]:
-        """The tokens after which the model says no more."""
-        ends = self._model.generation_config.eos_token_id
-        several = ends if isinstance(ends, list) else [ends]
-        return {end for end in (*several, self._tokenizer.eos_token_id) if end is not None}
+        """The tokens that end a completion."""
+        configured = self._model.generation_config.eos_token_id
+        ids = configured if isinstance(configured, list) else [configured]
+        return {id for id in (*ids, self._tokenizer.eos_token_id) if id is not None}
 
     def _generate_tokens(self, texts: list[str], sampling: Mapping[str, Any], seed: int) -> list[list[int]]:
-        """The tokens of every completion, the samples of a text side by side."""
+        """The tokens of every completion. The samples of a prompt are consecutive."""
         import torch
 
-        given = self._tokenizer(
+        inputs = self._tokenizer(
             texts,
             return_tensors="pt",
             padding=True,
@@ -124,20 +124,21 @@ class TransformersGenerator:
         stop = {"stop_strings": sampling["stop"], "tokenizer": self._tokenizer} if sampling["stop"] else {}
         with torch.inference_mode():
             output = self._model.generate(
-                **given,
+                **inputs,
                 **generation_kwargs(sampling),
                 **stop,
                 eos_token_id=sorted(self._eos_token_ids),
                 pad_token_id=self._tokenizer.pad_token_id,
                 disable_compile=True,
-                synced_gpus=False,  # where ZeRO-3 is in use, it would wait for other processes to write too
+                synced_gpus=False,  # under ZeRO-3 it would wait for the other processes to generate too
             )
-        length = given["input_ids"].shape[1]
+        length = inputs["input_ids"].shape[1]
         return [row[length:].tolist() for row in output]
 
 
 def _batch_indices(request: GenerationRequest) -> Iterator[Sequence[int]]:
-    """The places of each batch: the same ones whatever is there already, so that the same is drawn."""
+    """Yield the prompt indices of each batch. They do not depend on the log, so that a resumed step samples
+    the same completions."""
     size = request.sampling["batch_size"] * (
         _BATCHES_PER_CALL if request.sampling["continuous_batching"] else 1
     )

@@ -1,4 +1,4 @@
-"""One HTTP request: JSON out, JSON back, within a time and a size."""
+"""Sends one HTTP request with a JSON body, with limits on time and response size."""
 
 import json
 import re
@@ -19,53 +19,54 @@ class HttpRequest:
 
 
 class HttpError(Exception):
-    """The server answers with another status than success."""
+    """The server returned an error status."""
 
-    def __init__(self, status: int, said: str, wait: float | None) -> None:
-        super().__init__(f"{status}: {said}")
+    def __init__(self, status: int, message: str, retry_after: float | None) -> None:
+        super().__init__(f"{status}: {message}")
         self.status = status
-        self.message = said
-        # Seconds that the server wants to be left alone.
-        self.retry_after = wait
+        self.message = message
+        # Seconds from the Retry-After header.
+        self.retry_after = retry_after
 
 
 def post_json(call: HttpRequest, seconds: float) -> Any:
-    """The answer's JSON. TimeoutError when it is not whole in time, however slowly it drips."""
+    """Send a request and parse the JSON response. Raises TimeoutError if the response is not complete in
+    time, even if the server still sends data."""
     from http.client import HTTPException
 
     connection, target = _open_connection(call.url, seconds)
-    late = threading.Event()
-    lines: list[Any] = []  # the connection lets go of its socket before the answer is read
+    timed_out = threading.Event()
+    sockets: list[Any] = []  # the connection drops its reference before the response is read
 
-    def cut() -> None:
-        late.set()
-        for line in lines:
-            _shutdown_socket(line)
+    def abort() -> None:
+        timed_out.set()
+        for connected in sockets:
+            _shutdown_socket(connected)
 
-    timer = threading.Timer(seconds, cut)
+    timer = threading.Timer(seconds, abort)
     timer.daemon = True
     timer.start()
     try:
         connection.connect()
-        lines.append(connection.sock)
+        sockets.append(connection.sock)
         headers = {"content-type": "application/json", "connection": "close", **call.headers}
         connection.request("POST", target, json.dumps(call.body).encode(), headers)
-        answer = connection.getresponse()
-        data: bytes = answer.read(_MAX_RESPONSE_BYTES + 1)
+        response = connection.getresponse()
+        data: bytes = response.read(_MAX_RESPONSE_BYTES + 1)
     except (OSError, HTTPException, ValueError, AttributeError) as error:
-        if late.is_set() or isinstance(error, TimeoutError):
+        if timed_out.is_set() or isinstance(error, TimeoutError):
             raise TimeoutError from None
         raise OSError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__) from None
     finally:
         timer.cancel()
         connection.close()
-    if late.is_set():
+    if timed_out.is_set():
         raise TimeoutError
     if len(data) > _MAX_RESPONSE_BYTES:
-        raise ValueError(f"an answer of more than {_MAX_RESPONSE_BYTES >> 20} MiB")
-    if not 200 <= answer.status < 300:
-        said = " ".join(data[:_MAX_ERROR_BYTES].decode("utf-8", "replace").split())
-        raise HttpError(answer.status, said, _parse_retry_after(answer.headers.get("retry-after")))
+        raise ValueError(f"the response is larger than {_MAX_RESPONSE_BYTES >> 20} MiB")
+    if not 200 <= response.status < 300:
+        text = " ".join(data[:_MAX_ERROR_BYTES].decode("utf-8", "replace").split())
+        raise HttpError(response.status, text, _parse_retry_after(response.headers.get("retry-after")))
     return _parse_json(data)
 
 
@@ -79,24 +80,24 @@ def _open_connection(url: str, seconds: float) -> tuple[Any, str]:
     return kind(parts.hostname or "", parts.port, timeout=seconds), target
 
 
-def _shutdown_socket(line: Any) -> None:
-    """End a connection under the thread that waits for it."""
+def _shutdown_socket(connected: Any) -> None:
+    """Shut down a socket, which wakes the thread that waits for it."""
     import contextlib
     import socket
 
     with contextlib.suppress(OSError):
-        line.shutdown(socket.SHUT_RDWR)
+        connected.shutdown(socket.SHUT_RDWR)
 
 
 def _parse_json(data: bytes) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        raise ValueError(f"an answer that is no JSON: {data[:80]!r}") from None
+        raise ValueError(f"the response is not JSON: {data[:80]!r}") from None
 
 
 def _parse_retry_after(header: str | None) -> float | None:
-    """What a server asks for by Retry-After: seconds, or a date."""
+    """Parse a Retry-After header, which is a number of seconds or a date. Returns seconds."""
     from datetime import UTC, datetime
     from email.utils import parsedate_to_datetime
 

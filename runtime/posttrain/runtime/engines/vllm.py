@@ -1,4 +1,4 @@
-"""Generates with vLLM in this process: all prompts are handed over, and it fills the GPU by itself."""
+"""The engine that generates with vLLM in this process. vLLM schedules the prompts by itself."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,12 @@ EXTENSION = Engine(
     stack=("torch", "transformers", "tokenizers", "vllm"),
     needs_gpu=True,
 )
-# Prompts handed over together: between them, completions are kept.
+# The number of prompts in one call. Completions are logged after each call.
 _PROMPTS_PER_CALL = 1024
-_GPU_MEMORY_UTILIZATION = 0.9  # of a GPU's memory
+_GPU_MEMORY_UTILIZATION = 0.9  # share of a GPU's memory
 
 
-def run(context: StepContext, subject: Mapping[str, Any]) -> "VllmGenerator":
+def run(context: StepContext, model_spec: Mapping[str, Any]) -> "VllmGenerator":
     import torch
 
     from posttrain.runtime.models.model_loader import full_weights_dir, load_tokenizer
@@ -34,18 +34,18 @@ def run(context: StepContext, subject: Mapping[str, Any]) -> "VllmGenerator":
     try:
         vllm: Any = import_module("vllm")
     except ImportError as error:
-        advice = "install posttrain[cuda], name an image that has it, or write `engine: transformers`"
+        advice = "install posttrain[cuda], use an image that has vLLM, or set `engine: transformers`"
         raise StepError(f"vLLM cannot be imported: {error}", advice) from None
-    folder, laid = context.inputs[subject["role"]], context.step.launch.rollouts
+    folder, options = context.inputs[model_spec["role"]], context.step.launch.rollouts
     model = vllm.LLM(
-        model=str(full_weights_dir(context, folder, f"whole-{subject['role'].replace(':', '-')}")),
+        model=str(full_weights_dir(context, folder, f"whole-{model_spec['role'].replace(':', '-')}")),
         tokenizer=str(folder),
         seed=context.params["seed"] % 2**31,
-        tensor_parallel_size=laid.get("tensor_parallel_size", max(1, context.step.resources.gpus)),
-        gpu_memory_utilization=laid.get("gpu_memory_utilization", _GPU_MEMORY_UTILIZATION),
-        max_model_len=-1,  # the model's own, or what the memory allows
+        tensor_parallel_size=options.get("tensor_parallel_size", max(1, context.step.resources.gpus)),
+        gpu_memory_utilization=options.get("gpu_memory_utilization", _GPU_MEMORY_UTILIZATION),
+        max_model_len=-1,  # the model's context length, or what fits in memory
         trust_remote_code=False,
-        # Compiling takes minutes, and pays only on a GPU.
+        # Compilation takes minutes, and pays off only on a GPU.
         enforce_eager=not torch.cuda.is_available(),
     )
     return VllmGenerator(vllm, model, load_tokenizer(folder))
@@ -83,7 +83,7 @@ class VllmGenerator:
         gc.collect()
 
     def _generate_prompts(self, request: GenerationRequest, places: Sequence[int]) -> list[list[Completion]]:
-        # As token ids: vLLM would put a second token for the beginning before rendered text.
+        # Token ids, because vLLM would add a second BOS token to rendered text.
         prompts = [
             self._vllm.TokensPrompt(
                 prompt_token_ids=self._tokenizer.encode(
@@ -94,20 +94,21 @@ class VllmGenerator:
         ]
         sampling = [self._vllm.SamplingParams(**sampling_kwargs(request, place)) for place in places]
         try:
-            found = self._model.generate(prompts, sampling, use_tqdm=False)
-        except ValueError as error:  # a prompt that is too long, above all
-            raise StepError(f"vLLM refuses the prompts: {error}", "drop long rows in the dataset") from None
-        return [[_to_completion(one) for one in each.outputs] for each in found]
+            results = self._model.generate(prompts, sampling, use_tqdm=False)
+        except ValueError as error:  # usually a prompt that is too long
+            message = f"vLLM rejected the prompts: {error}"
+            raise StepError(message, "filter long prompts in the dataset's steps") from None
+        return [[_to_completion(output) for output in result.outputs] for result in results]
 
 
-def _to_completion(one: Any) -> Completion:
-    """A completion's text, and its tokens without the one that ended it."""
-    ended = one.finish_reason == "stop" and one.stop_reason is None
-    return Completion(one.text, len(one.token_ids) - ended, one.finish_reason or "stop")
+def _to_completion(output: Any) -> Completion:
+    """Convert vLLM's output. The end-of-sequence token is not counted."""
+    ended = output.finish_reason == "stop" and output.stop_reason is None
+    return Completion(output.text, len(output.token_ids) - ended, output.finish_reason or "stop")
 
 
 def sampling_kwargs(request: GenerationRequest, place: int) -> dict[str, Any]:
-    """What vLLM's SamplingParams are given: each prompt is drawn by a seed of its own."""
+    """The arguments of vLLM's SamplingParams, with a separate seed for each prompt."""
     sampling = request.sampling
     return {
         "n": sampling["n"],

@@ -1,1 +1,1 @@
-"""Places in which a model acts over several turns: the kinds, a file each, and how they are played."""
+"""Environments, in which a model acts over several turns: one file for each kind, and the episode runner."""

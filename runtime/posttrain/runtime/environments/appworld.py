@@ -1,7 +1,6 @@
-"""Tasks of AppWorld: a day of a person's apps, acted in by writing code.
+"""The environment of AppWorld tasks: the model uses a person's apps by writing code.
 
-AppWorld needs a pydantic that cannot stand beside ours, so it has an interpreter of its own. It plays
-one task a process.
+AppWorld needs another version of pydantic, so it runs in a separate interpreter, with one process per task.
 """
 
 from pathlib import Path
@@ -13,33 +12,37 @@ from posttrain.spec.extension import Environment, Params
 
 
 class AppWorld(Params):
-    python: str = field(description="The interpreter that has AppWorld installed (`appworld install`).")
-    root: str = field(
-        description="AppWorld's root: the folder that holds its `data` (`appworld download data`)."
+    python: str = field(
+        description="The path of a Python interpreter with AppWorld installed (`appworld install`)."
     )
-    version: str = field(default="0.1.3.post1", description="The release of AppWorld that plays the tasks.")
+    root: str = field(
+        description="AppWorld's root: the folder that contains `data` (`appworld download data`)."
+    )
+    version: str = field(
+        default="0.1.3.post1", description="The required version of AppWorld. Another one is an error."
+    )
     processes: int = field(
-        default=2, ge=1, le=64, description="Tasks that compute at the same time; each has a process."
+        default=2, ge=1, le=64, description="The number of tasks that run code at the same time."
     )
 
 
 EXTENSION = Environment(
     name="appworld",
-    summary="The AppWorld task that the row's column `task_id` names. Each turn is Python code that calls the"
-    " apps; the score is the share of the task's tests that pass.",
+    summary="The AppWorld task in the row's column `task_id`. Each turn is Python code that calls the apps."
+    " The score is the share of the task's tests that pass.",
     params=AppWorld,
     neutral=("python", "root", "processes"),
     columns=lambda _: {"task_id": "text"},
 )
 
 
-def run(params: AppWorld, site: EpisodeResources) -> EpisodeFactory:
+def run(params: AppWorld, resources: EpisodeResources) -> EpisodeFactory:
     spec = EpisodeProcessSpec(
         python=params.python,
         file=Path(__file__).with_name("appworld_task.py"),
         name="AppWorldEpisode",
         params={"version": params.version},
         environment={"APPWORLD_ROOT": params.root},
-        seconds=site.seconds,
+        seconds=resources.seconds,
     )
     return isolated_episodes(spec, params.processes)

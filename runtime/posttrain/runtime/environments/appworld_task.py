@@ -1,4 +1,4 @@
-"""One task of AppWorld, as the process of episodes plays it: it needs AppWorld, and nothing of ours."""
+"""One AppWorld task. Runs in AppWorld's interpreter, without this package."""
 
 import os
 import re
@@ -14,11 +14,11 @@ class AppWorldEpisode:
         from importlib.metadata import version as installed
 
         if installed("appworld") != version:
-            raise RuntimeError(f"AppWorld {installed('appworld')} is installed, and {version} is asked for")
+            raise RuntimeError(f"AppWorld {installed('appworld')} is installed, but {version} is required")
         self._world: Any = None
 
     def reset(self, row: dict[str, Any], seed: int) -> str:
-        # What it writes has a folder of its own: several may play the same task.
+        # A separate output folder: several episodes may run the same task.
         self._world = import_module("appworld").AppWorld(
             task_id=row["task_id"], experiment_name=f"posttrain-{os.getpid()}", random_seed=seed % 2**31
         )
@@ -31,14 +31,14 @@ class AppWorldEpisode:
         )
 
     def step(self, text: str) -> tuple[str, bool]:
-        """Run the turn's code: what stands in its fences, or all of it where it has none."""
+        """Run the code of a turn: its fenced blocks, or the whole text if it has none."""
         blocks = _CODE.findall(text)
-        said = self._world.execute("\n".join(blocks) if blocks else text)
-        return str(said).strip(), bool(self._world.task_completed())
+        output = self._world.execute("\n".join(blocks) if blocks else text)
+        return str(output).strip(), bool(self._world.task_completed())
 
     def score(self) -> float:
-        found = self._world.evaluate()
-        return found.pass_count / found.num_tests if found.num_tests else 0.0
+        result = self._world.evaluate()
+        return result.pass_count / result.num_tests if result.num_tests else 0.0
 
     def close(self) -> None:
         folder = self._world.base_output_directory

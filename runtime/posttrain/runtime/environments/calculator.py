@@ -1,4 +1,4 @@
-"""A question to be answered with a calculator at hand: the smallest place with a tool."""
+"""An environment for questions that are answered with a calculator: the smallest one with a tool."""
 
 from fractions import Fraction
 
@@ -10,16 +10,16 @@ from posttrain.spec.extension import Environment, Params
 
 
 class Calculator(Params):
-    answer: str = field(default="answer", description="The column with the right answer, a number as text.")
+    answer: str = field(default="answer", description="The column with the correct answer, a number as text.")
     show_instructions: bool = field(
-        default=True, description="Begin by telling the model how the tool is called."
+        default=True, description="Start the episode with instructions on how to call the tool."
     )
 
 
 EXTENSION = Environment(
     name="calculator",
-    summary="Answer the row's question with a tool `calculate` that takes an `expression`; a turn without a"
-    " call is the answer, and the score is 1 when its last number is the right one.",
+    summary="Answer the row's question with a tool `calculate`, which takes an `expression`. A turn without a"
+    " call is the answer. The score is 1 if its last number is correct, else 0.",
     params=Calculator,
     action_format=lambda _: "tools",
     columns=lambda params: {params.answer: "text"},
@@ -30,7 +30,7 @@ _INSTRUCTIONS = (
 )
 
 
-def run(params: Calculator, site: EpisodeResources) -> EpisodeFactory:
+def run(params: Calculator, resources: EpisodeResources) -> EpisodeFactory:
     return EpisodeFactory(open=lambda: CalculatorEpisode(params))
 
 
@@ -41,10 +41,10 @@ class CalculatorEpisode:
         self._answer: Fraction | None = None
 
     def reset(self, row: Row, seed: int) -> str:
-        wanted = read_number(str(row[self._params.answer]))
-        if wanted is None:
-            raise ValueError(f"the answer {row[self._params.answer]!r} is no number")
-        self._expected = wanted
+        expected = read_number(str(row[self._params.answer]))
+        if expected is None:
+            raise ValueError(f"the answer {row[self._params.answer]!r} is not a number")
+        self._expected = expected
         return _INSTRUCTIONS if self._params.show_instructions else ""
 
     def step(self, action: Action) -> tuple[str, bool]:
@@ -63,9 +63,9 @@ class CalculatorEpisode:
         return 1.0 if self._answer == self._expected else 0.0
 
     def close(self) -> None:
-        """It holds nothing."""
+        """Nothing to release."""
 
 
 def _last_number(text: str) -> Fraction | None:
-    found = list(find_numbers(text))
-    return read_number(found[-1]) if found else None
+    numbers = list(find_numbers(text))
+    return read_number(numbers[-1]) if numbers else None

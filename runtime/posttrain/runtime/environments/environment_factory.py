@@ -1,4 +1,4 @@
-"""Opens the environment of a step, if it names one."""
+"""Opens the environment of a step, if it has one."""
 
 from typing import Any
 
@@ -13,20 +13,20 @@ _FILE_ROLE_PREFIX = "environment:"
 
 
 def environment_config(context: StepContext) -> Any:
-    """What the step's parameters say of its environment; None where it has none."""
+    """The environment section of the step's parameters, or None."""
     return context.params.get("environment")
 
 
 def environment_columns(context: StepContext) -> list[str]:
-    """The columns of the data that its episodes begin with."""
-    found = environment_config(context)
-    return [] if found is None else list(found["columns"])
+    """The data columns that episodes read."""
+    config = environment_config(context)
+    return [] if config is None else list(config["columns"])
 
 
 def open_environment(context: StepContext) -> EnvironmentSession:
     plan = environment_config(context)
     kind = CATALOG.find("environment", plan["type"])
-    assert isinstance(kind, Environment), f"the catalog lost the environment {plan['type']}"
+    assert isinstance(kind, Environment), f"the catalog has no environment {plan['type']}"
     params = parse_declaration(kind.params, {**plan["params"], **context.params.get("hosting", {})})
     files = {
         role.removeprefix(_FILE_ROLE_PREFIX): path

@@ -1,7 +1,7 @@
-"""What an environment is to the rest: a place that opens episodes, and what an episode does.
+"""The interface of environments: a factory of episodes, and the methods of an episode.
 
-A kind's `run(params, site)` returns an `EpisodeFactory`. Episodes are deterministic: the same row, the
-same seed and the same actions give the same observations and the same score.
+An environment's `run(params, resources)` returns an `EpisodeFactory`. Episodes must be deterministic: the
+same row, seed and actions produce the same observations and the same score.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,51 +10,51 @@ from pathlib import Path
 from typing import Any, Protocol
 
 Row = Mapping[str, Any]
-# A turn's text, or a tool's name and arguments.
+# The text of a turn, or the name and arguments of a tool call.
 Action = str | Mapping[str, Any]
 
 
 class Episode(Protocol):
-    """One play. Whatever it raises counts as the environment's failure, not as the model's."""
+    """One episode. An exception counts as a failure of the environment, not of the model."""
 
     def reset(self, row: Row, seed: int) -> str:
-        """Begin, and give the first observation; empty when there is none."""
+        """Start the episode. Returns the first observation, or an empty string."""
         ...
 
     def step(self, action: Action) -> tuple[str, bool]:
-        """What the action brings about, and whether the episode is over."""
+        """Apply an action. Returns the observation, and whether the episode is over."""
         ...
 
     def score(self) -> float:
-        """How it went, whenever it is asked."""
+        """The score so far. Can be called at any time."""
         ...
 
     def close(self) -> None:
-        """Give back what it holds. Called once, however the episode ended."""
+        """Release resources. Called once, also after a failure."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeResources:
-    """What a kind is given beside its parameters."""
+    """What an environment receives in addition to its parameters."""
 
-    # The user's files by name, as the recipe has it.
+    # User files by their name in the recipe.
     files: Mapping[str, Path] = field(default_factory=dict[str, Path])
-    # The longest that one call may take.
+    # Time limit of one call, in seconds.
     seconds: float = 30.0
 
 
 def _close_nothing() -> None:
-    """Most places hold nothing."""
+    """The default: nothing to release."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeFactory:
     open: Callable[[], Episode]
-    # Episodes that may be in a call at the same time.
+    # The number of episodes whose methods may run at the same time.
     max_concurrency: int = 1
     close: Callable[[], None] = _close_nothing
 
 
 class EpisodeError(Exception):
-    """An environment did not do what it should: it raised, took too long, or gave what it may not."""
+    """A failure of an environment: it raised an exception, timed out, or returned an invalid value."""

@@ -1,7 +1,7 @@
-"""Episodes that live in processes of their own, which are killed when a call takes too long.
+"""Runs episodes in worker processes, which are killed when a call times out.
 
-Several episodes share a process. When one of them kills it, the others are brought back to where they
-were: an episode is what its row, its seed and the actions so far make of it.
+Several episodes can share a process. If it is killed, the other episodes are restored in a new process by
+replaying their row, seed and actions, which is possible because episodes are deterministic.
 """
 
 import atexit
@@ -17,15 +17,15 @@ from posttrain.runtime.hosting.host_client import START_SECONDS, HostClient
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeProcessSpec:
-    """What a process of episodes is started with."""
+    """The arguments to start a process of episodes."""
 
-    # The interpreter; it need not have anything of ours.
+    # The Python interpreter. It does not need this package.
     python: str
     file: Path
     name: str
-    # What the class is made with for each episode.
+    # The arguments of the class, for each episode.
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    # Folders that the file may import from.
+    # Folders to import from.
     folders: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     seconds: float = 30.0
@@ -36,7 +36,7 @@ class EpisodeProcessSpec:
 
 
 def pooled_episodes(spec: EpisodeProcessSpec, processes: int) -> EpisodeFactory:
-    """Episodes dealt out over so many processes, each started when it is first needed."""
+    """Distribute episodes over a fixed number of processes, each started on first use."""
     hosts = [_EpisodeProcess(spec) for _ in range(processes)]
     count = 0
 
@@ -54,7 +54,7 @@ def pooled_episodes(spec: EpisodeProcessSpec, processes: int) -> EpisodeFactory:
 
 
 def isolated_episodes(spec: EpisodeProcessSpec, max_concurrency: int) -> EpisodeFactory:
-    """Every episode in a process of its own, which ends with it; so many of them are in a call at a time."""
+    """Run every episode in a separate process, with a limit on concurrent calls."""
     hosts: list[_EpisodeProcess] = []
 
     def open_one() -> RemoteEpisode:
@@ -74,7 +74,7 @@ class RemoteEpisode:
         self._host = host
         self._isolated = isolated
         self._number = number
-        # All that has been asked: what a new process is told to have the same episode again.
+        # All requests so far, to replay the episode in a new process.
         self._history: list[dict[str, Any]] = []
         self._generation = -1
 
@@ -109,13 +109,13 @@ class RemoteEpisode:
 
 
 class _EpisodeProcess:
-    """A process, and the one that is started after it was killed."""
+    """A worker process that is restarted after it was killed."""
 
     def __init__(self, spec: EpisodeProcessSpec) -> None:
         self._spec = spec
         self._process: HostClient | None = None
         self.lock = threading.RLock()
-        # How often it was started: an episode of an earlier life must be told again.
+        # The number of starts. An episode of an earlier generation must be replayed.
         self.generation = 0
 
     @property
@@ -134,7 +134,7 @@ class _EpisodeProcess:
         self._check_reply(self._process.wait_until_ready(), START_SECONDS)
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        assert self._process is not None, "a host is started before it is asked"
+        assert self._process is not None, "the process must be started first"
         return self._check_reply(self._process.request(message, self._spec.seconds), self._spec.seconds)
 
     def stop(self) -> None:
@@ -145,7 +145,7 @@ class _EpisodeProcess:
     def _check_reply(self, reply: dict[str, Any] | None, seconds: float) -> dict[str, Any]:
         if reply is None:
             self.stop()
-            raise EpisodeError(f"it did not answer in {seconds:g} s")
+            raise EpisodeError(f"no reply within {seconds:g} s")
         if "error" in reply:
             raise EpisodeError(reply["error"])
         return reply

@@ -1,7 +1,7 @@
-"""Plays episodes side by side: what a model says goes in, observations come out, and in the end a score.
+"""Runs episodes in parallel: takes the model's turns, returns observations, and finally a score.
 
-A failure of the environment is never taken for one of the model: it ends the stage, or the episode
-has no score, or the one that the recipe names.
+A failure of the environment never counts as a failure of the model. Depending on `on_error`, it ends the
+stage, leaves the episode without a score, or sets a fixed score.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,12 +26,12 @@ Given = TypeVar("Given")
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentSession:
-    """An environment as a step has it."""
+    """A step's environment with its settings."""
 
     factory: EpisodeFactory
     kind: str
     acts: str
-    # The columns of a row that an episode is given.
+    # The columns of a row that an episode receives.
     columns: Sequence[str]
     low: float
     high: float
@@ -39,39 +39,39 @@ class EnvironmentSession:
     turn_tokens: int | None
     reply: str
     on_error: str | float
-    # Those of the columns that are text, also where a chat template has made turns of one.
+    # The columns with text. A conversational trainer may have converted one to messages.
     text_columns: frozenset[str] = frozenset()
 
     def episode_row(self, row: Row) -> Row:
-        """What an episode is given of a row."""
+        """The part of a row that an episode receives."""
         return {
             name: _join_turns(row[name]) if name in self.text_columns else row[name] for name in self.columns
         }
 
     def format_observation(self, observation: str) -> str:
-        """An observation as it stands in plain text."""
+        """Format an observation for plain-text prompts."""
         return self.reply.replace("{observation}", observation) if observation else ""
 
 
 @dataclass
 class EpisodeState:
-    """One episode under way."""
+    """The state of one episode."""
 
     row: Row
     seed: int
     episode: Episode
-    # What the environment said first, and then the turns: assistant and user by turns.
+    # The first observation, then alternating assistant and user messages.
     first_observation: str = ""
     messages: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     turns: int = 0
-    # Why it is over: "done", "turns", "length", "error" or "unanswered"; None while it goes on.
+    # Why it ended: "done", "turns", "length", "error" or "unanswered"; None while it is active.
     end: str | None = None
     reason: str | None = None
     score: float | None = None
 
     @property
     def observation(self) -> str:
-        """What the model is to answer."""
+        """The latest observation, which the model answers next."""
         return self.messages[-1]["content"] if self.messages else self.first_observation
 
 
@@ -79,131 +79,131 @@ def _join_turns(turns: Any) -> Any:
     return "".join(str(turn["content"]) for turn in turns) if isinstance(turns, list) else turns
 
 
-def start_episodes(world: EnvironmentSession, rows: Sequence[Row], seed: int) -> list[EpisodeState]:
-    """An episode for each row. Equal rows give equal episodes, whenever they are played."""
-    plays: list[EpisodeState] = []
+def start_episodes(session: EnvironmentSession, rows: Sequence[Row], seed: int) -> list[EpisodeState]:
+    """Start an episode for each row. Equal rows get equal seeds, and so equal episodes."""
+    states: list[EpisodeState] = []
     for row in rows:
-        given = world.episode_row(row)
-        own = int(digest([seed, given])[:12], 16)
-        plays.append(EpisodeState(row=given, seed=own, episode=world.factory.open()))
-    _for_each(world, plays, lambda play: _reset(world, play))
-    return plays
+        episode_row = session.episode_row(row)
+        episode_seed = int(digest([seed, episode_row])[:12], 16)
+        states.append(EpisodeState(row=episode_row, seed=episode_seed, episode=session.factory.open()))
+    _for_each(session, states, lambda state: _reset(session, state))
+    return states
 
 
-def step_episodes(world: EnvironmentSession, plays: Sequence[EpisodeState], texts: Sequence[str]) -> None:
-    """Hand each episode its turn, and take in what comes of it. Those that are over get their score."""
-    paired = list(zip(plays, texts, strict=True))
-    _for_each(world, paired, lambda pair: _take_turn(world, *pair))
+def step_episodes(session: EnvironmentSession, states: Sequence[EpisodeState], texts: Sequence[str]) -> None:
+    """Apply the model's turn to each episode, and score the episodes that end."""
+    paired = list(zip(states, texts, strict=True))
+    _for_each(session, paired, lambda pair: _take_turn(session, *pair))
 
 
 def abandon_episode(
-    world: EnvironmentSession, play: EpisodeState, end: str, reason: str | None = None
+    session: EnvironmentSession, state: EpisodeState, end: str, reason: str | None = None
 ) -> None:
-    """End an episode that cannot go on: with the score so far where there are no tokens left for it."""
+    """End an episode early. If it ran out of tokens (`length`), it keeps its score so far."""
     if end == "length":
-        _finish(world, play, end)
+        _finish(session, state, end)
         return
-    play.end, play.reason = end, reason
+    state.end, state.reason = end, reason
     with suppress(Exception):
-        play.episode.close()
+        state.episode.close()
 
 
-def episode_record(world: EnvironmentSession, play: EpisodeState) -> dict[str, Any]:
-    """An episode as rewards and tables read it."""
-    solved = None if play.score is None else play.score >= world.high
+def episode_record(session: EnvironmentSession, state: EpisodeState) -> dict[str, Any]:
+    """The record of an episode for rewards and tables."""
+    solved = None if state.score is None else state.score >= session.high
     return {
-        "seed": play.seed,
-        "words": model_text(play),
-        "score": play.score,
+        "seed": state.seed,
+        "words": model_text(state),
+        "score": state.score,
         "solved": solved,
-        "turns": play.turns,
-        "end": play.end,
-        "reason": play.reason,
+        "turns": state.turns,
+        "end": state.end,
+        "reason": state.reason,
     }
 
 
-def model_text(play: EpisodeState) -> str:
-    """What the model said, without what it was told."""
-    return "\n".join(turn["content"] for turn in play.messages if turn["role"] == "assistant")
+def model_text(state: EpisodeState) -> str:
+    """The text of the model's turns, without observations."""
+    return "\n".join(turn["content"] for turn in state.messages if turn["role"] == "assistant")
 
 
-def transcript(play: EpisodeState) -> list[dict[str, str]]:
-    first = [{"role": "user", "content": play.first_observation}] if play.first_observation else []
-    return [*first, *play.messages]
+def transcript(state: EpisodeState) -> list[dict[str, str]]:
+    first = [{"role": "user", "content": state.first_observation}] if state.first_observation else []
+    return [*first, *state.messages]
 
 
-def _reset(world: EnvironmentSession, play: EpisodeState) -> None:
+def _reset(session: EnvironmentSession, state: EpisodeState) -> None:
     def reset() -> None:
-        play.first_observation = play.episode.reset(play.row, play.seed)
+        state.first_observation = state.episode.reset(state.row, state.seed)
 
-    _guard_failures(world, play, reset)
+    _guard_failures(session, state, reset)
 
 
-def _take_turn(world: EnvironmentSession, play: EpisodeState, text: str) -> None:
-    play.messages.append({"role": "assistant", "content": text})
-    play.turns += 1
+def _take_turn(session: EnvironmentSession, state: EpisodeState, text: str) -> None:
+    state.messages.append({"role": "assistant", "content": text})
+    state.turns += 1
 
     def step() -> None:
-        observation, done = _apply_actions(world, play.episode, text)
+        observation, done = _apply_actions(session, state.episode, text)
         if observation:
-            play.messages.append({"role": "user", "content": observation})
-        if done or play.turns >= world.turns:
-            _finish(world, play, "done" if done else "turns")
+            state.messages.append({"role": "user", "content": observation})
+        if done or state.turns >= session.turns:
+            _finish(session, state, "done" if done else "turns")
 
-    _guard_failures(world, play, step)
+    _guard_failures(session, state, step)
 
 
-def _apply_actions(world: EnvironmentSession, episode: Episode, text: str) -> tuple[str, bool]:
-    """A turn may call several tools; the first that ends the episode is the last one called."""
+def _apply_actions(session: EnvironmentSession, episode: Episode, text: str) -> tuple[str, bool]:
+    """Apply the actions of a turn in order, until one ends the episode. A turn may have several calls."""
     actions: Sequence[Action] = [text]
-    if world.acts == "tools":
+    if session.acts == "tools":
         try:
             actions = parse_actions(text)
         except ValueError as error:
             return f"error: {error}", False
-    seen: list[str] = []
+    observations: list[str] = []
     for action in actions:
         observation, done = episode.step(action)
-        seen.append(observation)
+        observations.append(observation)
         if done:
-            return "\n".join(filter(None, seen)), True
-    return "\n".join(filter(None, seen)), False
+            return "\n".join(filter(None, observations)), True
+    return "\n".join(filter(None, observations)), False
 
 
-def _finish(world: EnvironmentSession, play: EpisodeState, end: str) -> None:
-    play.end = end
+def _finish(session: EnvironmentSession, state: EpisodeState, end: str) -> None:
+    state.end = end
 
     def score() -> None:
-        play.score = _validate_score(world, play.episode.score())
+        state.score = _validate_score(session, state.episode.score())
 
-    _guard_failures(world, play, score)
-    if play.end != "error":
-        _guard_failures(world, play, play.episode.close)
+    _guard_failures(session, state, score)
+    if state.end != "error":
+        _guard_failures(session, state, state.episode.close)
 
 
-def _validate_score(world: EnvironmentSession, score: Any) -> float:
+def _validate_score(session: EnvironmentSession, score: Any) -> float:
     if isinstance(score, bool) or not isinstance(score, int | float):
-        raise TypeError(f"its score {score!r} is no number")
-    if not world.low <= score <= world.high:  # a NaN does not lie there either
-        raise ValueError(f"its score {score:g} does not lie in {world.low:g} .. {world.high:g}")
+        raise TypeError(f"the score {score!r} is not a number")
+    if not session.low <= score <= session.high:  # false for NaN too
+        raise ValueError(f"the score {score:g} is outside {session.low:g} .. {session.high:g}")
     return float(score)
 
 
-def _guard_failures(world: EnvironmentSession, play: EpisodeState, work: Callable[[], None]) -> None:
-    """Do what the environment is asked; what it raises is its own failure."""
+def _guard_failures(session: EnvironmentSession, state: EpisodeState, work: Callable[[], None]) -> None:
+    """Call the environment, and handle an exception by `on_error`."""
     try:
         work()
     except StepError:
         raise
     except Exception as error:
-        play.end, play.reason = "error", _error_message(error)
-        play.score = None if isinstance(world.on_error, str) else float(world.on_error)
+        state.end, state.reason = "error", _error_message(error)
+        state.score = None if isinstance(session.on_error, str) else float(session.on_error)
         with suppress(Exception):
-            play.episode.close()
-        if world.on_error == "fail":
-            when = f"at turn {play.turns}" if play.turns else "when its episode began"
-            message = f"the environment `{world.kind}` failed {when}: {play.reason}"
-            advice = "mend the environment, or let such episodes go without a score (`on_error: abstain`)"
+            state.episode.close()
+        if session.on_error == "fail":
+            when = f"at turn {state.turns}" if state.turns else "at the start of an episode"
+            message = f"the environment `{session.kind}` failed {when}: {state.reason}"
+            advice = "fix the environment, or set `on_error: abstain` to leave such episodes unscored"
             raise StepError(message, advice) from error
 
 
@@ -211,11 +211,11 @@ def _error_message(error: Exception) -> str:
     return str(error) if isinstance(error, EpisodeError) else f"{type(error).__name__}: {error}"
 
 
-def _for_each(world: EnvironmentSession, items: Sequence[Given], work: Callable[[Given], None]) -> None:
-    if world.factory.max_concurrency == 1 or len(items) < 2:
+def _for_each(session: EnvironmentSession, items: Sequence[Given], work: Callable[[Given], None]) -> None:
+    if session.factory.max_concurrency == 1 or len(items) < 2:
         for item in items:
             work(item)
         return
-    with ThreadPoolExecutor(world.factory.max_concurrency, thread_name_prefix="episodes") as pool:
+    with ThreadPoolExecutor(session.factory.max_concurrency, thread_name_prefix="episodes") as pool:
         for _ in pool.map(work, items):
             pass

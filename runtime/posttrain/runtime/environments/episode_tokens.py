@@ -1,6 +1,6 @@
-"""Episodes as tokens, for methods that learn from them: who wrote each token, the model or its place.
+"""Episodes as token sequences for training, with a mask of the tokens that the model generated.
 
-The model that is trained writes every turn by whatever its trainer writes with: a `TokenGenerator`.
+The trained model generates every turn through a `TokenGenerator` of its trainer.
 """
 
 from collections.abc import Sequence
@@ -13,46 +13,46 @@ from posttrain.runtime.environments.episode_runner import EnvironmentSession, Ep
 from posttrain.runtime.environments.tokenization import EpisodeTokenizer
 from posttrain.runtime.errors import StepError
 
-# What was written after each of several beginnings, and how likely each token was, where that is known.
+# The generated tokens after each prefix, and their log-probabilities if known.
 GeneratedTurns = tuple[list[list[int]], list[list[float]] | None]
 
 
 class TokenGenerator(Protocol):
-    """Has turns written by the model that is trained."""
+    """Generates turns with the trained model."""
 
     @property
     def tokenizer(self) -> Any: ...
 
     @property
     def ends(self) -> Sequence[int]:
-        """The tokens after which the model says no more."""
+        """The tokens that end a turn."""
         ...
 
     @property
     def longest(self) -> int:
-        """How many tokens an episode may have after its prompt."""
+        """The maximum number of tokens of an episode after its prompt."""
         ...
 
     @property
     def context(self) -> int:
-        """The longest sequence that the model takes."""
+        """The model's context length."""
         ...
 
-    def generate(self, given: list[list[int]], limit: int) -> GeneratedTurns:
-        """What the model writes after these tokens, with at most so many new ones."""
+    def generate(self, prefixes: list[list[int]], limit: int) -> GeneratedTurns:
+        """Generate at most `limit` tokens after each of these prefixes."""
         ...
 
 
 @dataclass
 class TokenizedEpisode:
-    """An episode as tokens."""
+    """An episode as a token sequence."""
 
     state: EpisodeState
     prompt: list[int]
-    # How many tokens there may be after the prompt.
+    # The maximum number of tokens after the prompt.
     max_tokens: int
     tokens: list[int] = field(default_factory=list[int])
-    # 1 for a token of the model's, 0 for one that it was told.
+    # 1 for a token that the model generated, 0 for an observation.
     model_mask: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
 
@@ -68,12 +68,12 @@ class TokenizedEpisode:
 
 @dataclass(frozen=True)
 class EpisodeBatch:
-    """Episodes that have been played."""
+    """Finished episodes."""
 
     episodes: list[TokenizedEpisode]
-    # What rewards and tables read of each.
+    # The record of each episode for rewards and tables.
     outcomes: list[dict[str, Any]]
-    # Whether the chances of the tokens are known.
+    # Whether the log-probabilities of the tokens are known.
     has_logprobs: bool
 
 
@@ -84,17 +84,18 @@ def run_token_episodes(
     prompts: Sequence[Any],
     generator: TokenGenerator,
 ) -> EpisodeBatch:
-    """Play an episode for each row, all of them side by side, until the last one is over."""
+    """Run an episode for each row, in parallel, until all are over."""
     states = episode_runner.start_episodes(session, rows, seed)
     tokenizer = EpisodeTokenizer(generator.tokenizer, generator.ends, session)
     episodes = [
-        _start_episode(tokenizer, p, play, generator) for p, play in zip(prompts, states, strict=True)
+        _start_episode(tokenizer, prompt, state, generator)
+        for prompt, state in zip(prompts, states, strict=True)
     ]
     has_logprobs = False
     while all_reduce_any(any(one.state.end is None for one in episodes)):
         has_logprobs = _run_round(session, tokenizer, episodes, generator) or has_logprobs
     for one in episodes:
-        if not one.tokens:  # its environment failed before the model's first turn
+        if not one.tokens:  # the environment failed before the model's first turn
             one.append([generator.tokenizer.eos_token_id], 0)
     return EpisodeBatch(
         episodes, [episode_runner.episode_record(session, one.state) for one in episodes], has_logprobs
@@ -102,17 +103,17 @@ def run_token_episodes(
 
 
 def _start_episode(
-    tokenizer: EpisodeTokenizer, prompt: Any, play: EpisodeState, generator: TokenGenerator
+    tokenizer: EpisodeTokenizer, prompt: Any, state: EpisodeState, generator: TokenGenerator
 ) -> TokenizedEpisode:
-    tokens = tokenizer.encode_opening(prompt, play.first_observation)
+    tokens = tokenizer.encode_opening(prompt, state.first_observation)
     room = min(generator.longest, generator.context - len(tokens))
     if room < 1:
         raise StepError(
-            f"a prompt with its first observation has {len(tokens)} tokens, which leaves no room in the"
-            f" model's context of {generator.context}",
-            "shorten the prompts, or take a model with a longer context",
+            f"a prompt with its first observation has {len(tokens)} tokens and does not fit in the model's"
+            f" context of {generator.context}",
+            "shorten the prompts, or use a model with a longer context",
         )
-    return TokenizedEpisode(state=play, prompt=tokens, max_tokens=room)
+    return TokenizedEpisode(state=state, prompt=tokens, max_tokens=room)
 
 
 def _run_round(
@@ -121,17 +122,17 @@ def _run_round(
     episodes: list[TokenizedEpisode],
     generator: TokenGenerator,
 ) -> bool:
-    """A turn of every episode that goes on; whether the engine told the chances of its tokens.
+    """Run one turn of every active episode. Returns whether the engine reported log-probabilities.
 
-    Where several processes share a model, all of them write as long as one has something to write.
+    If several processes shard a model, all of them generate as long as one has an active episode.
     """
     active = [one for one in episodes if one.state.end is None]
     longest = [min(session.turn_tokens or one.remaining, one.remaining) for one in active]
-    given = [one.prompt + one.tokens for one in active] or [episodes[0].prompt]
-    found, logprobs = generator.generate(given, max(longest, default=1))
+    prefixes = [one.prompt + one.tokens for one in active] or [episodes[0].prompt]
+    turns, logprobs = generator.generate(prefixes, max(longest, default=1))
     texts: list[str] = []
     for place, one in enumerate(active):
-        turn = found[place][: one.remaining]
+        turn = turns[place][: one.remaining]
         one.append(turn, 1, logprobs[place][: len(turn)] if logprobs else None)
         texts.append(tokenizer.decode(turn))
     episode_runner.step_episodes(session, [one.state for one in active], texts)
@@ -141,9 +142,9 @@ def _run_round(
 
 
 def _append_reply(session: EnvironmentSession, tokenizer: EpisodeTokenizer, one: TokenizedEpisode) -> None:
-    """Tell the model what came of its turn, if there is room for that and for another turn."""
+    """Append the observation, if there is room for it and for another turn."""
     if one.state.end is not None:
-        # Over all the same: what ends without an end token counts as cut short.
+        # A completion without an end token would count as truncated.
         one.append(tokenizer.end_tokens(one.tokens[-1])[: one.remaining], 0)
         return
     tokens = tokenizer.encode_reply(one.state, one.tokens[-1])

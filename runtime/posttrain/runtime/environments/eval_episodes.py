@@ -1,7 +1,7 @@
-"""Episodes of an eval: a model plays one for each row and draw, all of them side by side, turn by turn.
+"""Episodes of an eval: one for each row and sample, run in parallel, turn by turn.
 
-Every round is written like any completions: what an attempt that was killed has kept is not written
-again, since the same turns lead to the same observations.
+The completions of every turn are logged, so a killed step resumes: the same turns lead to the same
+observations.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,157 +25,162 @@ from posttrain.spec.keys import digest
 Row = dict[str, Any]
 TRANSCRIPT = "transcript"
 UNANSWERED = "unanswered"
-# How an episode that did not come to its end is told beside completions that did not.
+# The finish reasons of episodes that end early.
 _FINISH_REASONS = {"length": "length", "error": "error"}
 
 
 @dataclass
 class _EpisodeContext:
-    """An episode with what the model has read and said of it."""
+    """An episode with the model's prompt and its token counts."""
 
     state: EpisodeState
-    # What the model is asked next.
+    # The prompt of the next turn.
     prompt: Prompt
-    # What it reads before its first turn, in tokens; None where nobody can count them.
+    # The number of tokens before the first turn; None if it cannot be counted.
     opening_tokens: int | None = None
     tokens: int = 0
     finish: str = "stop"
 
 
-# Writes a completion of each prompt: by these sampling parameters, by this seed, for the round of this name.
+# Generates a completion of each prompt from the prompts, the sampling parameters, the seed and the log name.
 GenerateFn = Callable[[Sequence[Prompt], Mapping[str, Any], int, str], list[list[Completion]]]
 
 
 def run_subject_episodes(
     context: StepContext,
-    subject: Mapping[str, Any],
-    writer: TextGenerator,
+    model_spec: Mapping[str, Any],
+    generator: TextGenerator,
     rows: Sequence[Row],
     prompts: Sequence[Prompt],
 ) -> list[Row]:
-    """The episodes of a model that a stage asks, each turn kept as it comes."""
+    """Run the episodes of one of a stage's models. Each turn is logged."""
 
-    def write(given: Sequence[Prompt], sampling: Mapping[str, Any], seed: int, name: str) -> Any:
-        return generate_completions(context, subject, writer, given, sampling, seed=seed, name=name)
+    def generate(prompts: Sequence[Prompt], sampling: Mapping[str, Any], seed: int, name: str) -> Any:
+        return generate_completions(context, model_spec, generator, prompts, sampling, seed=seed, name=name)
 
-    return run_episodes(context, rows, prompts, write, _token_counter(context, subject))
+    return run_episodes(context, rows, prompts, generate, _token_counter(context, model_spec))
 
 
 def run_episodes(
     context: StepContext,
     rows: Sequence[Row],
     prompts: Sequence[Prompt],
-    write: GenerateFn,
+    generate: GenerateFn,
     token_counter: "TokenCounter",
 ) -> list[Row]:
-    """A row for each episode: the data's columns, what the model said, the transcript and the outcome."""
-    world, draws = open_environment(context), context.params["sampling"]["n"]
+    """Run the episodes. Returns a row for each: data columns, completion, transcript and outcome."""
+    session, draws = open_environment(context), context.params["sampling"]["n"]
     try:
         each = [row for row in rows for _ in range(draws)]
-        plays = episode_runner.start_episodes(world, each, context.params["seed"])
-        asked = [prompt for prompt in prompts for _ in range(draws)]
+        states = episode_runner.start_episodes(session, each, context.params["seed"])
+        repeated_prompts = [prompt for prompt in prompts for _ in range(draws)]
         contexts = [
-            _start_context(play, append_observation(prompt, play.first_observation, world), token_counter)
-            for play, prompt in zip(plays, asked, strict=True)
+            _start_context(state, append_observation(prompt, state.first_observation, session), token_counter)
+            for state, prompt in zip(states, repeated_prompts, strict=True)
         ]
-        runner = _RoundRunner(context, world, write, token_counter)
-        for number in range(world.turns):
+        runner = _RoundRunner(context, session, generate, token_counter)
+        for number in range(session.turns):
             runner.run_round([episode for episode in contexts if episode.state.end is None], number)
     finally:
-        world.factory.close()
+        session.factory.close()
     return [
-        {**row, "item": number // draws, **_episode_columns(world, episode)}
+        {**row, "item": number // draws, **_episode_columns(session, episode)}
         for number, (row, episode) in enumerate(zip(each, contexts, strict=True))
     ]
 
 
 @dataclass(frozen=True)
 class _RoundRunner:
-    """What all rounds share."""
+    """Runs the rounds of turns."""
 
     context: StepContext
-    world: EnvironmentSession
+    session: EnvironmentSession
     generate: GenerateFn
     token_counter: "TokenCounter"
 
     def run_round(self, contexts: Sequence[_EpisodeContext], number: int) -> None:
-        """One turn of each of these episodes that the model still has room for."""
-        left = {id(episode): self._remaining_tokens(episode) for episode in contexts}
-        active = [episode for episode in contexts if left[id(episode)] > 0]
+        """Run one turn of these episodes. Episodes without remaining tokens end."""
+        remaining = {id(episode): self._remaining_tokens(episode) for episode in contexts}
+        active = [episode for episode in contexts if remaining[id(episode)] > 0]
         for episode in contexts:
-            if left[id(episode)] <= 0:
-                episode_runner.abandon_episode(self.world, episode.state, "length")
-        longest = [min(self.world.turn_tokens or left[id(episode)], left[id(episode)]) for episode in active]
-        found = (
-            self._generate_turns([episode.prompt for episode in active], max(longest), number)
+            if remaining[id(episode)] <= 0:
+                episode_runner.abandon_episode(self.session, episode.state, "length")
+        limits = [
+            min(self.session.turn_tokens or remaining[id(episode)], remaining[id(episode)])
+            for episode in active
+        ]
+        turns = (
+            self._generate_turns([episode.prompt for episode in active], max(limits), number)
             if active
             else []
         )
         answered = [
-            (episode, self.token_counter.truncate(one, most))
-            for episode, (one,), most in zip(active, found, longest, strict=True)
-            if _record_turn(self.world, episode, one, most)
+            (episode, self.token_counter.truncate(turn, limit))
+            for episode, (turn,), limit in zip(active, turns, limits, strict=True)
+            if _record_turn(self.session, episode, turn, limit)
         ]
         episode_runner.step_episodes(
-            self.world, [episode.state for episode, _ in answered], [text for _, text in answered]
+            self.session, [episode.state for episode, _ in answered], [text for _, text in answered]
         )
         for episode, text in answered:
             episode.prompt = self._next_prompt(episode, text)
 
     def _remaining_tokens(self, episode: _EpisodeContext) -> int:
-        """The tokens that an episode may still have. Of what an endpoint reads nobody knows the tokens: only
-        its own are counted."""
-        most = self.context.params["sampling"]["max_tokens"]
+        """The tokens that an episode may still use. For an endpoint, only generated tokens are counted, since
+        its tokenizer is not known."""
+        limit = self.context.params["sampling"]["max_tokens"]
         if episode.opening_tokens is None:
-            return most - episode.tokens
-        room = min(most, self.token_counter.context_length - episode.opening_tokens)
+            return limit - episode.tokens
+        room = min(limit, self.token_counter.context_length - episode.opening_tokens)
         return room - (self.token_counter.count(episode.prompt) - episode.opening_tokens)
 
-    def _generate_turns(self, prompts: Sequence[Prompt], longest: int, number: int) -> list[list[Completion]]:
-        """A completion of each prompt, drawn by a seed of this round."""
-        sampling = {**self.context.params["sampling"], "n": 1, "max_tokens": longest}
+    def _generate_turns(self, prompts: Sequence[Prompt], limit: int, number: int) -> list[list[Completion]]:
+        """Generate a completion of each prompt, with a seed for this round."""
+        sampling = {**self.context.params["sampling"], "n": 1, "max_tokens": limit}
         seed = int(digest([self.context.params["seed"], "turn", number])[:12], 16)
         return self.generate(prompts, sampling, seed, f"-turn{number}")
 
     def _next_prompt(self, episode: _EpisodeContext, text: str) -> Prompt:
-        said = episode.state.messages[-1]
-        observation = said["content"] if said["role"] == "user" else ""
+        last = episode.state.messages[-1]
+        observation = last["content"] if last["role"] == "user" else ""
         if isinstance(episode.prompt, str):
             return (
                 episode.prompt
                 + text
                 + self.token_counter.eos_text
-                + self.world.format_observation(observation)
+                + self.session.format_observation(observation)
             )
         user_turn = {"role": "user", "content": observation}
         return [*episode.prompt, {"role": "assistant", "content": text}, user_turn]
 
 
-def _start_context(play: EpisodeState, prompt: Prompt, token_counter: "TokenCounter") -> _EpisodeContext:
+def _start_context(state: EpisodeState, prompt: Prompt, token_counter: "TokenCounter") -> _EpisodeContext:
     return _EpisodeContext(
-        play, prompt, None if token_counter.tokenizer is None else token_counter.count(prompt)
+        state, prompt, None if token_counter.tokenizer is None else token_counter.count(prompt)
     )
 
 
-def _record_turn(world: EnvironmentSession, episode: _EpisodeContext, one: Completion, most: int) -> bool:
-    """Note a turn; an episode whose model has not answered ends without a score."""
-    episode.finish = one.finish
-    episode.tokens += min(one.tokens or 0, most)
-    if one.text is None:
-        episode_runner.abandon_episode(world, episode.state, UNANSWERED, one.error)
-    return one.text is not None
+def _record_turn(
+    session: EnvironmentSession, episode: _EpisodeContext, completion: Completion, limit: int
+) -> bool:
+    """Record a turn, and return whether the request succeeded. If not, the episode ends without a score."""
+    episode.finish = completion.finish
+    episode.tokens += min(completion.tokens or 0, limit)
+    if completion.text is None:
+        episode_runner.abandon_episode(session, episode.state, UNANSWERED, completion.error)
+    return completion.text is not None
 
 
 @dataclass(frozen=True)
 class TokenCounter:
-    """What is known of how a model reads: the end of a turn in plain text, and how much it takes in."""
+    """The tokenizer and the context length of a model, if known."""
 
     tokenizer: Any = None
     context_length: int = 0
 
     @property
     def eos_text(self) -> str:
-        """The token by which the model has ended its turn, as text."""
+        """The end-of-sequence token as text, which ends a turn in plain-text prompts."""
         return "" if self.tokenizer is None else self.tokenizer.eos_token or ""
 
     def count(self, prompt: Prompt) -> int:
@@ -183,32 +188,33 @@ class TokenCounter:
             self.tokenizer(render_prompt(prompt, self.tokenizer), add_special_tokens=False)["input_ids"]
         )
 
-    def truncate(self, one: Completion, most: int) -> str:
-        """A turn within its length: all are written together, as long as the longest may be."""
-        text = one.text or ""
-        if self.tokenizer is None or (one.tokens or 0) <= most:
+    def truncate(self, completion: Completion, limit: int) -> str:
+        """Truncate a turn to its limit: a batch is generated with the largest limit of its episodes."""
+        text = completion.text or ""
+        if self.tokenizer is None or (completion.tokens or 0) <= limit:
             return text
         tokens = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return self.tokenizer.decode(tokens[:most], skip_special_tokens=True)
+        return self.tokenizer.decode(tokens[:limit], skip_special_tokens=True)
 
 
-def _token_counter(context: StepContext, subject: Mapping[str, Any]) -> TokenCounter:
-    """An endpoint says nothing of itself, and answers what is too long with an error."""
-    if "endpoint" in subject:
+def _token_counter(context: StepContext, model_spec: Mapping[str, Any]) -> TokenCounter:
+    """The token counter of a model. An endpoint's tokenizer is not known, and it rejects prompts that are too
+    long."""
+    if "endpoint" in model_spec:
         return TokenCounter()
     from transformers import AutoConfig
 
     from posttrain.runtime.models import peft_adapters
     from posttrain.runtime.models.model_loader import load_tokenizer
 
-    folder = whole = context.inputs[subject["role"]]
-    while peft_adapters.is_adapter(whole):
-        whole = peft_adapters.base_model_dir(whole)
-    config = AutoConfig.from_pretrained(whole, trust_remote_code=False, local_files_only=True)
+    folder = base = context.inputs[model_spec["role"]]
+    while peft_adapters.is_adapter(base):
+        base = peft_adapters.base_model_dir(base)
+    config = AutoConfig.from_pretrained(base, trust_remote_code=False, local_files_only=True)
     return TokenCounter(load_tokenizer(folder), context_length(SimpleNamespace(config=config)))
 
 
-def _episode_columns(world: EnvironmentSession, episode: _EpisodeContext) -> Row:
+def _episode_columns(session: EnvironmentSession, episode: _EpisodeContext) -> Row:
     unanswered = episode.state.end == UNANSWERED
     finish = episode.finish if unanswered else _FINISH_REASONS.get(str(episode.state.end), "stop")
     return {
@@ -216,5 +222,5 @@ def _episode_columns(world: EnvironmentSession, episode: _EpisodeContext) -> Row
         "tokens": episode.tokens,
         "finish": finish,
         TRANSCRIPT: episode_runner.transcript(episode.state),
-        EPISODES: episode_runner.episode_record(world, episode.state),
+        EPISODES: episode_runner.episode_record(session, episode.state),
     }

@@ -1,4 +1,4 @@
-"""A number to be found by guessing: each guess is answered by where the number lies."""
+"""A number guessing game, with a hint after each guess."""
 
 import re
 
@@ -8,28 +8,30 @@ from posttrain.spec.extension import Environment, Params
 
 
 class Guess(Params):
-    low: int = field(default=1, description="The least number that there may be.")
-    high: int = field(default=9, description="The greatest number that there may be.")
-    below: str = field(default="lower", description="The answer to a guess above the number.")
-    above: str = field(default="higher", description="The answer to a guess below it.")
-    invalid_message: str = field(default="no number", description="The answer to a turn without a number.")
+    low: int = field(default=1, description="The smallest possible number.")
+    high: int = field(default=9, description="The largest possible number.")
+    below: str = field(default="lower", description="The observation after a guess above the number.")
+    above: str = field(default="higher", description="The observation after a guess below the number.")
+    invalid_message: str = field(
+        default="no number", description="The observation after a turn without a number."
+    )
 
     def check(self) -> None:
         if self.low >= self.high:
-            raise ValueError("`low` must lie below `high`")
+            raise ValueError("`low` must be less than `high`")
 
 
 EXTENSION = Environment(
     name="guess",
-    summary="Find the number in the row's column `target` by guesses that are answered lower or higher; the"
-    " score is 1 when it is found.",
+    summary="Guess the number in the row's column `target`. Each guess is answered with a hint, lower or"
+    " higher. The score is 1 if the number is found, else 0.",
     params=Guess,
     columns=lambda _: {"target": "integer"},
 )
 _NUMBER = re.compile(r"-?\d{1,18}")
 
 
-def run(params: Guess, site: EpisodeResources) -> EpisodeFactory:
+def run(params: Guess, resources: EpisodeResources) -> EpisodeFactory:
     return EpisodeFactory(open=lambda: GuessEpisode(params))
 
 
@@ -43,15 +45,15 @@ class GuessEpisode:
         self._target = row["target"]
         if not self._params.low <= self._target <= self._params.high:
             raise ValueError(
-                f"the target {self._target} does not lie in {self._params.low} .. {self._params.high}"
+                f"the target {self._target} is outside {self._params.low} .. {self._params.high}"
             )
         return ""
 
     def step(self, action: Action) -> tuple[str, bool]:
-        said = _NUMBER.search(str(action))
-        if said is None:
+        match = _NUMBER.search(str(action))
+        if match is None:
             return self._params.invalid_message, False
-        guess = int(said.group())
+        guess = int(match.group())
         self._found = guess == self._target
         if self._found:
             return "", True
@@ -61,4 +63,4 @@ class GuessEpisode:
         return 1.0 if self._found else 0.0
 
     def close(self) -> None:
-        """It holds nothing."""
+        """Nothing to release."""

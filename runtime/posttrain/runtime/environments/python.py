@@ -1,4 +1,4 @@
-"""An environment of the user's own: a class in a file beside the recipe."""
+"""A user-defined environment: a class in a file next to the recipe."""
 
 import math
 import sys
@@ -15,30 +15,33 @@ from posttrain.spec.extension import Environment, Params
 class Python(Params):
     call: str = field(
         pattern=r"^[^:]+\.py:[A-Za-z_]\w*$",
-        description="FILE.py:CLASS, the file beside the recipe. Each episode is an instance with reset(row,"
-        " seed) -> observation, step(action) -> (observation, whether it is over) and score() -> number.",
+        description="The class, as FILE.py:CLASS. The path is relative to the recipe. Each episode is an"
+        " instance with the methods reset(row, seed) -> observation, step(action) -> (observation, done) and"
+        " score() -> number.",
     )
-    with_: dict[str, Any] = field(
-        default={}, key="with", description="What the class is made with, by the names of its arguments."
-    )
+    with_: dict[str, Any] = field(default={}, key="with", description="The keyword arguments of the class.")
     columns: dict[str, str] = field(
         default={},
         check=check_column_types,
-        description="The columns that its rows must have, with their types; a row has no others.",
+        description="The columns that episodes read, with their types. reset() gets a row with only these.",
     )
     acts: Literal["text", "tools"] = field(
         default="text",
-        description="What step() is given: a turn's text, or {name, arguments} of each tool that a turn"
-        " calls, and the text of a turn that calls none.",
+        description="The actions that step() receives. `text`: the text of a turn. `tools`: {name, arguments}"
+        " of each tool call of a turn, or the text of a turn without calls.",
     )
-    low: float = field(default=0.0, description="The least score that it gives.")
-    high: float = field(default=1.0, description="The greatest score that it gives: then it is solved.")
-    modules: list[str] = field(default=[], description="Further files beside the recipe that it imports.")
-    processes: int = field(default=1, ge=1, le=64, description="Processes that the episodes are dealt over.")
+    low: float = field(default=0.0, description="The lowest possible score.")
+    high: float = field(
+        default=1.0, description="The highest possible score. An episode with this score is solved."
+    )
+    modules: list[str] = field(
+        default=[], description="Other files that the class imports, relative to the recipe."
+    )
+    processes: int = field(default=1, ge=1, le=64, description="The number of processes that run episodes.")
 
     def check(self) -> None:
         if self.low >= self.high or not (math.isfinite(self.low) and math.isfinite(self.high)):
-            raise ValueError("`low` must lie below `high`")
+            raise ValueError("`low` must be less than `high`, and both must be finite")
 
     @property
     def files(self) -> list[str]:
@@ -47,7 +50,7 @@ class Python(Params):
 
 EXTENSION = Environment(
     name="python",
-    summary="A class of yours; its episodes run in processes of their own, which are killed when they hang.",
+    summary="Your own Python class. Episodes run in separate processes that are killed at a timeout.",
     params=Python,
     neutral=("processes",),
     action_format=lambda params: params.acts,
@@ -57,14 +60,14 @@ EXTENSION = Environment(
 )
 
 
-def run(params: Python, site: EpisodeResources) -> EpisodeFactory:
-    paths: list[Path] = [site.files[name] for name in params.files]
+def run(params: Python, resources: EpisodeResources) -> EpisodeFactory:
+    paths: list[Path] = [resources.files[name] for name in params.files]
     spec = EpisodeProcessSpec(
         python=sys.executable,
         file=paths[0],
         name=params.call.rpartition(":")[2],
         params=params.with_,
         folders=tuple(dict.fromkeys(str(path.parent) for path in paths)),
-        seconds=site.seconds,
+        seconds=resources.seconds,
     )
     return pooled_episodes(spec, params.processes)

@@ -1,8 +1,8 @@
-"""Episodes for TRL's RLOO trainer, which knows completions of one turn alone.
+"""Episodes for TRL's RLOO trainer, which supports only single-turn completions.
 
-They go in where it turns prompts into tokens and has completions written; the tokens that the model was
-told are taken out where it computes log-probabilities. Without those, its sums over a completion are sums
-over what the model said: the ratio, the loss and the divergence. The model still reads all of it.
+The episodes replace the trainer's tokenized prompts and generated completions. The log-probabilities of
+observation tokens are set to zero, so that the trainer's sums over a completion (the ratio, the loss and the
+KL divergence) include only the tokens that the model generated. The model still attends to all tokens.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ from typing import Any
 from posttrain.runtime.environments.episode_tokens import EpisodeBatch
 from posttrain.runtime.rewards.engine.batch import EPISODES
 
-_MODEL_MASK_KEY = "own"  # beside the completions that the trainer holds: 1 on the model's own tokens
+_MODEL_MASK_KEY = "own"  # key in the trainer's batch: 1 for each token that the model generated
 PlayFn = Callable[[Sequence[Any], Sequence[Any]], EpisodeBatch]
 
 
 def patch_rloo_trainer(trainer: Any, play: PlayFn) -> None:
-    """Have an RLOO trainer learn from the episodes that `play` plays for rows and their prompts."""
+    """Patch an RLOO trainer to train on the episodes that `play` returns for rows and their prompts."""
     _RlooEpisodes(trainer, play)
 
 
@@ -25,7 +25,7 @@ class _RlooEpisodes:
         self._trainer = trainer
         self._play = play
         self._batch = EpisodeBatch([], [], False)
-        # Of the completions whose log-probabilities are computed next.
+        # The mask of the completions whose log-probabilities are computed next.
         self._model_mask: Any = None
         self._original_generate = trainer._generate_and_score_completions
         self._original_logps = trainer._get_per_token_logps_and_entropies
@@ -50,27 +50,28 @@ class _RlooEpisodes:
         return [one.tokens for one in self._batch.episodes]
 
     def _padded_model_mask(self) -> Any:
-        """As the trainer pads the completions themselves."""
+        """The mask, padded in the same way as the trainer pads completions."""
         import torch
         from trl.trainer.utils import pad
 
-        marks = [torch.tensor(one.model_mask, dtype=torch.float32) for one in self._batch.episodes]
-        found = pad(marks, padding_side="right", pad_to_multiple_of=self._trainer.pad_to_multiple_of)
-        return found.to(self._trainer.accelerator.device)
+        masks = [torch.tensor(one.model_mask, dtype=torch.float32) for one in self._batch.episodes]
+        padded = pad(masks, padding_side="right", pad_to_multiple_of=self._trainer.pad_to_multiple_of)
+        return padded.to(self._trainer.accelerator.device)
 
-    def _calculate_rewards(self, rows: list[dict[str, Any]], *given: Any) -> Any:
+    def _calculate_rewards(self, rows: list[dict[str, Any]], *args: Any) -> Any:
         pairs = zip(rows, self._batch.outcomes, strict=True)
-        return self._original_rewards([{**row, EPISODES: told} for row, told in pairs], *given)
+        return self._original_rewards([{**row, EPISODES: outcome} for row, outcome in pairs], *args)
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
         self._model_mask = inputs[_MODEL_MASK_KEY]
         return self._original_loss(model, inputs)
 
     def _masked_logps(
-        self, model: Any, tokens: Any, attention: Any, count: int, *given: Any, **more: Any
+        self, model: Any, tokens: Any, attention: Any, count: int, *args: Any, **kwargs: Any
     ) -> Any:
-        """Zero on what the model was told. The mean of the entropies stays one over its own tokens."""
-        logprobs, entropies, rest = self._original_logps(model, tokens, attention, count, *given, **more)
+        """Log-probabilities with zeros for observations. Entropies are rescaled, so that their mean is over
+        the model's tokens."""
+        logprobs, entropies, rest = self._original_logps(model, tokens, attention, count, *args, **kwargs)
         if entropies is not None:
             counted = attention[:, -count:].to(self._model_mask.dtype)
             share = counted.sum() / (counted * self._model_mask).sum().clamp(min=1.0)

@@ -1,63 +1,63 @@
-"""Exact arithmetic on what a model writes: the four operations and brackets, and nothing else."""
+"""Exact arithmetic for expressions from a model: the four operations and parentheses, without eval."""
 
 import re
 from fractions import Fraction
 
 _TOKEN = re.compile(r"\s*(\d+(?:\.\d+)?|[-+*/()])")
-_MAX_CHARACTERS = 200  # characters
+_MAX_CHARACTERS = 200
 _MAX_MAGNITUDE = 10**100
 
 
 def evaluate_expression(text: str) -> Fraction:
-    """The value of an expression. ValueError says what is wrong with it."""
+    """Evaluate an expression. Raises ValueError if it is invalid or too large."""
     if len(text) > _MAX_CHARACTERS:
-        raise ValueError(f"an expression has at most {_MAX_CHARACTERS} characters")
-    waiting = _tokens(text)
-    value = _sum(waiting)
-    if waiting:
-        raise ValueError(f"`{waiting[0]}` was not expected")
+        raise ValueError(f"the expression is longer than {_MAX_CHARACTERS} characters")
+    tokens = _tokens(text)
+    value = _sum(tokens)
+    if tokens:
+        raise ValueError(f"unexpected `{tokens[0]}`")
     return value
 
 
 def _tokens(text: str) -> list[str]:
-    found: list[str] = []
-    place = 0
-    while place < len(text.rstrip()):
-        match = _TOKEN.match(text, place)
+    tokens: list[str] = []
+    position = 0
+    while position < len(text.rstrip()):
+        match = _TOKEN.match(text, position)
         if match is None:
-            raise ValueError(f"`{text[place:].strip()[:1]}` cannot be read")
-        found.append(match[1])
-        place = match.end()
-    return found
+            raise ValueError(f"invalid character `{text[position:].strip()[:1]}`")
+        tokens.append(match[1])
+        position = match.end()
+    return tokens
 
 
-def _sum(waiting: list[str]) -> Fraction:
-    value = _product(waiting)
-    while waiting and waiting[0] in "+-":
-        value = value + _product(waiting) if waiting.pop(0) == "+" else value - _product(waiting)
+def _sum(tokens: list[str]) -> Fraction:
+    value = _product(tokens)
+    while tokens and tokens[0] in "+-":
+        value = value + _product(tokens) if tokens.pop(0) == "+" else value - _product(tokens)
     return value
 
 
-def _product(waiting: list[str]) -> Fraction:
-    value = _factor(waiting)
-    while waiting and waiting[0] in "*/":
-        value = value * _factor(waiting) if waiting.pop(0) == "*" else value / _factor(waiting)
+def _product(tokens: list[str]) -> Fraction:
+    value = _factor(tokens)
+    while tokens and tokens[0] in "*/":
+        value = value * _factor(tokens) if tokens.pop(0) == "*" else value / _factor(tokens)
         if max(abs(value.numerator), value.denominator) > _MAX_MAGNITUDE:
             raise ValueError("the value is too large")
     return value
 
 
-def _factor(waiting: list[str]) -> Fraction:
-    if not waiting:
-        raise ValueError("the expression ends too early")
-    first = waiting.pop(0)
-    if first == "-":  # a sign, which belongs to what follows
-        return -_factor(waiting)
+def _factor(tokens: list[str]) -> Fraction:
+    if not tokens:
+        raise ValueError("unexpected end of the expression")
+    first = tokens.pop(0)
+    if first == "-":  # unary minus
+        return -_factor(tokens)
     if first == "(":
-        value = _sum(waiting)
-        if not waiting or waiting.pop(0) != ")":
-            raise ValueError("a bracket is not closed")
+        value = _sum(tokens)
+        if not tokens or tokens.pop(0) != ")":
+            raise ValueError("unclosed parenthesis")
         return value
     if first in "+*/)":
-        raise ValueError(f"`{first}` was not expected")
+        raise ValueError(f"unexpected `{first}`")
     return Fraction(first)

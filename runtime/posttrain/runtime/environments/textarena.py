@@ -1,4 +1,4 @@
-"""The one-player games of TextArena."""
+"""The environment of single-player TextArena games."""
 
 import sys
 from pathlib import Path
@@ -11,20 +11,27 @@ from posttrain.spec.extension import Environment, Params
 
 
 class TextArena(Params):
-    game: str = field(description="The game, as TextArena names it: GuessTheNumber-v0, Sudoku-v0 and so on.")
-    version: str = field(default="0.7.4", description="The release of TextArena that plays it.")
-    low: float = field(default=-1.0, description="The least reward of the game; -1 is an invalid move.")
-    high: float = field(default=1.0, description="The greatest reward of the game: then it is solved.")
-    python: str | None = field(
-        default=None, description="The interpreter that has TextArena; this one if not given."
+    game: str = field(
+        description="The name of the game in TextArena, such as GuessTheNumber-v0 or Sudoku-v0."
     )
-    processes: int = field(default=1, ge=1, le=64, description="Processes that the episodes are dealt over.")
+    version: str = field(
+        default="0.7.4", description="The required version of TextArena. Another one is an error."
+    )
+    low: float = field(default=-1.0, description="The lowest reward of the game; -1 for an invalid move.")
+    high: float = field(
+        default=1.0, description="The highest reward of the game. An episode with this reward is solved."
+    )
+    python: str | None = field(
+        default=None,
+        description="The path of a Python interpreter with TextArena installed. By default, the current one.",
+    )
+    processes: int = field(default=1, ge=1, le=64, description="The number of processes that run games.")
 
 
 EXTENSION = Environment(
     name="textarena",
-    summary="A one-player game of TextArena, begun by the row's column `seed`; the score is the game's"
-    " reward, and 0 for a game that is not over.",
+    summary="A single-player game of TextArena, seeded by the row's column `seed`. The score is the game's"
+    " reward, or 0 if the game is not over.",
     params=TextArena,
     neutral=("python", "processes"),
     columns=lambda _: {"seed": "integer"},
@@ -32,12 +39,12 @@ EXTENSION = Environment(
 )
 
 
-def run(params: TextArena, site: EpisodeResources) -> EpisodeFactory:
+def run(params: TextArena, resources: EpisodeResources) -> EpisodeFactory:
     spec = EpisodeProcessSpec(
         python=params.python or sys.executable,
         file=Path(__file__).with_name("textarena_game.py"),
         name="Game",
         params={"game": params.game, "version": params.version},
-        seconds=site.seconds,
+        seconds=resources.seconds,
     )
     return pooled_episodes(spec, params.processes)

@@ -1,7 +1,7 @@
-"""One game of TextArena, as the process of episodes plays it: it needs TextArena, and nothing of ours.
+"""One game of TextArena. Runs in TextArena's interpreter, without this package.
 
-Games draw from Python's one generator of random numbers. Each has its own state of it, so that games
-played side by side do not disturb each other.
+Games use Python's global random number generator. Each game has a separate state of it, so that concurrent
+games do not affect each other.
 """
 
 import random
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-_GAME = -1  # who speaks, where it is no player
+_GAME = -1  # the speaker id of the game itself
 
 
 class Game:
@@ -18,7 +18,7 @@ class Game:
         from importlib.metadata import version as installed
 
         if installed("textarena") != version:
-            raise RuntimeError(f"TextArena {installed('textarena')} is installed, and {version} is asked for")
+            raise RuntimeError(f"TextArena {installed('textarena')} is installed, but {version} is required")
         self._name = game
         self._env: Any = None
         self._rng_state: Any = None
@@ -31,8 +31,8 @@ class Game:
 
     def step(self, text: str) -> tuple[str, bool]:
         with self._own_rng_state():
-            over, _ = self._env.step(action=text)
-        return self._new_messages(), over
+            done, _ = self._env.step(action=text)
+        return self._new_messages(), done
 
     def score(self) -> float:
         state = self._env.state
@@ -40,14 +40,14 @@ class Game:
             return 0.0
         reward = state.rewards[0]
         if isinstance(reward, str) and state.game_info[0]["invalid_move"]:
-            return -1.0  # some games hand over reward and reason the wrong way round
+            return -1.0  # some games swap reward and reason
         return float(reward)
 
     def _new_messages(self) -> str:
-        """What the game has said since: the player's own words are left out."""
+        """The game's messages since the last call, without the player's."""
         state = self._env.state
-        said = state.get_current_player_observation()
-        return "\n".join(message.strip() for speaker, message, _ in said if speaker == _GAME).strip()
+        messages = state.get_current_player_observation()
+        return "\n".join(message.strip() for speaker, message, _ in messages if speaker == _GAME).strip()
 
     @contextmanager
     def _own_rng_state(self) -> Generator[None]:

@@ -1,4 +1,4 @@
-"""What a turn does in an environment that is acted in by tools."""
+"""Parses the actions of a turn in an environment with tools."""
 
 from collections.abc import Sequence
 
@@ -9,5 +9,5 @@ _TOOL_CALL_PARAMS = ToolCall()
 
 
 def parse_actions(text: str) -> Sequence[Action]:
-    """The calls of a turn; a turn without one is an action itself. ValueError says what is wrong."""
+    """The tool calls of a turn, or its text if it has none. Raises ValueError if a call is malformed."""
     return extract_calls(text, _TOOL_CALL_PARAMS) if _TOOL_CALL_PARAMS.open in text else [text]

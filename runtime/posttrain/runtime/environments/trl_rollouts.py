@@ -1,7 +1,7 @@
-"""Episodes in place of completions, for TRL's trainers: what the model was told is kept out of the loss.
+"""Episodes instead of completions for TRL's trainers. Observations are masked out of the loss.
 
-TRL hands GRPO's `rollout_func` the prompts alone. The rows that they stand in, which episodes begin with,
-are taken on their way to it. RLOO's trainer has no such door: `rloo_rollouts.py` makes one.
+TRL passes only the prompts to GRPO's `rollout_func`, so a wrapper of the generation step captures their rows,
+which episodes need. The RLOO trainer has no `rollout_func`: `rloo_rollouts.py` patches it.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from posttrain.runtime.step_context import StepContext
 
 
 def patch_trl_trainer(context: StepContext, trainer: Any) -> None:
-    """Have the trainer learn from episodes, where the stage names an environment."""
+    """Patch the trainer to train on episodes, if the stage has an environment."""
     if environment_config(context) is None:
         return
     rollouts = EpisodeRollouts(open_environment(context), context.params["seed"], TrainerGenerator(trainer))
@@ -26,42 +26,42 @@ def patch_trl_trainer(context: StepContext, trainer: Any) -> None:
         return
     generate = trainer._generate_and_score_completions
 
-    def with_rows(rows: list[dict[str, Any]]) -> Any:
+    def generate_with_rows(rows: list[dict[str, Any]]) -> Any:
         rollouts.rows = rows
         return generate(rows)
 
-    trainer._generate_and_score_completions = with_rows
+    trainer._generate_and_score_completions = generate_with_rows
     trainer.rollout_func = rollouts
 
 
 class EpisodeRollouts:
-    def __init__(self, world: EnvironmentSession, seed: int, engine: "TrainerGenerator") -> None:
-        self._world = world
+    def __init__(self, session: EnvironmentSession, seed: int, engine: "TrainerGenerator") -> None:
+        self._session = session
         self._seed = seed
         self._engine = engine
-        # Those of the generation under way, one for each completion.
+        # The rows of the current generation, one for each completion.
         self.rows: list[dict[str, Any]] = []
 
     def play(self, rows: Sequence[Any], prompts: Sequence[Any]) -> EpisodeBatch:
-        return run_token_episodes(self._world, self._seed, rows, prompts, self._engine)
+        return run_token_episodes(self._session, self._seed, rows, prompts, self._engine)
 
     def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        told = self.play(self.rows, prompts)
+        batch = self.play(self.rows, prompts)
         return {
-            "prompt_ids": [one.prompt for one in told.episodes],
-            "completion_ids": [one.tokens for one in told.episodes],
-            "logprobs": [one.logprobs for one in told.episodes] if told.has_logprobs else None,
-            "env_mask": [one.model_mask for one in told.episodes],
-            EPISODES: told.outcomes,
+            "prompt_ids": [one.prompt for one in batch.episodes],
+            "completion_ids": [one.tokens for one in batch.episodes],
+            "logprobs": [one.logprobs for one in batch.episodes] if batch.has_logprobs else None,
+            "env_mask": [one.model_mask for one in batch.episodes],
+            EPISODES: batch.outcomes,
         }
 
 
 class TrainerGenerator:
-    """What a trainer of TRL's writes its completions with."""
+    """Generates turns with the engine of a TRL trainer."""
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
-        # As it is now: RLOO's has another one put in its place.
+        # The original method: the patch of the RLOO trainer replaces it.
         self._generate_single_turn = trainer._generate_single_turn
 
     @property
@@ -80,20 +80,20 @@ class TrainerGenerator:
     def context(self) -> int:
         return context_length(self._trainer.model)
 
-    def generate(self, given: list[list[int]], limit: int) -> GeneratedTurns:
+    def generate(self, prefixes: list[list[int]], limit: int) -> GeneratedTurns:
         trainer = self._trainer
         engine, name = (
             (trainer.vllm_generation, "max_completion_length")
             if trainer.use_vllm
             else (trainer.generation_config, "max_new_tokens")
         )
-        before, group = getattr(engine, name), trainer.num_generations
+        original_limit, num_generations = getattr(engine, name), trainer.num_generations
         setattr(engine, name, limit)
         try:
             if hasattr(trainer, "rollout_func"):
-                return self._generate_single_turn(given, None, {}, 1)
-            trainer.num_generations = 1  # each of these is a beginning of its own
-            return self._generate_single_turn(given, None, {}), None
+                return self._generate_single_turn(prefixes, None, {}, 1)
+            trainer.num_generations = 1  # each prefix gets one completion
+            return self._generate_single_turn(prefixes, None, {}), None
         finally:
-            setattr(engine, name, before)
-            trainer.num_generations = group
+            setattr(engine, name, original_limit)
+            trainer.num_generations = num_generations

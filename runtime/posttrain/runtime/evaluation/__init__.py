@@ -1,1 +1,1 @@
-"""Completions scored by reward graphs, and the tables that they become."""
+"""Evaluation: samples completions, scores them with reward graphs, computes metrics, and decides gates."""

@@ -1,9 +1,9 @@
-"""Samples completions of models on data, scores them by a reward graph, and gives the metrics.
+"""Runs an eval stage: samples completions, scores them with a reward graph, and computes metrics.
 
-completions.parquet    a row a completion: the data's columns, the text, every node's value
-metrics.json           each metric with its interval and how many items it is made from
-breakdowns.json        the metrics for each value of the columns under `group_by`
-comparisons.json       every two models, item by item
+completions.parquet    one row per completion: the data columns, the text, the value of every node
+metrics.json           each metric with its confidence interval and number of items
+breakdowns.json        the metrics for each value of the columns in `group_by`
+comparisons.json       paired comparisons of every two models
 """
 
 from collections import Counter
@@ -19,20 +19,22 @@ from posttrain.runtime.rows_io import read_rows, write_rows
 from posttrain.runtime.step_context import StepContext
 
 _MAX_REASON_LENGTH = 200
-_MAX_REPORTED_SAMPLES = 40  # samples of each model that the report gets
-_MAX_REPORTED_BREAKDOWNS = 100  # breakdowns that the report gets
+_MAX_REPORTED_SAMPLES = 40  # samples of each model in the report
+_MAX_REPORTED_BREAKDOWNS = 100  # breakdowns in the report
 _RATE_NODES = {rate["node"] for rate in metric_tables.COMPLETION_RATES.values()}
 Row = dict[str, Any]
-# The scored completions of each model, by its name.
+# The scored completions of each model, by model name.
 ScoredModels = Mapping[str, Sequence[Row]]
 
 
 def run_eval(context: StepContext) -> None:
-    """The whole of an eval step."""
+    """Run an eval step."""
     rows = read_rows(context.inputs["data"], context.part("data"))
     if not rows:
-        raise StepError("there are no rows to measure", "look at the dataset's steps")
-    models = {subject["name"]: _score_model(context, subject, rows) for subject in context.params["models"]}
+        raise StepError("the dataset has no rows to evaluate", "check the dataset's steps")
+    models = {
+        model_spec["name"]: _score_model(context, model_spec, rows) for model_spec in context.params["models"]
+    }
     definitions: metric_tables.Metrics = {}
     for flat in models.values():
         definitions = metric_tables.add_pass_at_k(
@@ -55,15 +57,15 @@ def run_eval(context: StepContext) -> None:
 def _metrics(
     context: StepContext, models: ScoredModels, definitions: metric_tables.Metrics
 ) -> dict[str, dict[str, Any]]:
-    """Every metric, under its own name, or under MODEL.METRIC where several models are measured."""
-    found: dict[str, dict[str, Any]] = {}
+    """Every metric by name, or by MODEL.METRIC if the stage evaluates several models."""
+    metrics: dict[str, dict[str, Any]] = {}
     for model, flat in models.items():
         for name, metric in metric_tables.measure_metrics(flat, definitions, context.params["seed"]).items():
             if context.params["multiple_models"]:
-                found[f"{model}.{name}"] = {**metric, "model": model}
+                metrics[f"{model}.{name}"] = {**metric, "model": model}
             else:
-                found[name] = metric
-    return found
+                metrics[name] = metric
+    return metrics
 
 
 def _breakdowns(
@@ -71,31 +73,31 @@ def _breakdowns(
 ) -> list[dict[str, Any]]:
     by, seed = context.params["group_by"], context.params["seed"]
     return [
-        {"model": model, **reported}
+        {"model": model, **breakdown}
         for model, flat in models.items()
-        for reported in metric_tables.compute_breakdowns(flat, definitions, by, seed)
+        for breakdown in metric_tables.compute_breakdowns(flat, definitions, by, seed)
     ]
 
 
-def _score_model(context: StepContext, subject: Mapping[str, Any], rows: list[Row]) -> list[Row]:
-    """A row for each completion of one model, with every node's value under `node:NAME`."""
+def _score_model(context: StepContext, model_spec: Mapping[str, Any], rows: list[Row]) -> list[Row]:
+    """Sample and score the completions of one model. Returns a row for each, with values in `node:NAME`."""
     from posttrain.runtime.prompts import build_prompts
     from posttrain.runtime.rewards.engine.graph import Graph
 
     params = context.params
-    with open_engine(context, subject) as writer:
-        prompts = build_prompts(context, writer, rows)
-        context.events.emit("phase", name=_phase("generating", context, subject))
+    with open_engine(context, model_spec) as generator:
+        prompts = build_prompts(context, generator, rows)
+        context.events.emit("phase", name=_phase("generating", context, model_spec))
         if params.get("environment") is not None:
             from posttrain.runtime.environments.eval_episodes import run_subject_episodes
 
-            flat = run_subject_episodes(context, subject, writer, rows, prompts)
+            flat = run_subject_episodes(context, model_spec, generator, rows, prompts)
         else:
-            found = generate_completions(
-                context, subject, writer, prompts, params["sampling"], seed=params["seed"]
+            completions = generate_completions(
+                context, model_spec, generator, prompts, params["sampling"], seed=params["seed"]
             )
-            flat = completion_rows(rows, found)
-    context.events.emit("phase", name=_phase("scoring", context, subject))
+            flat = completion_rows(rows, completions)
+    context.events.emit("phase", name=_phase("scoring", context, model_spec))
     graph = Graph.from_step(context)
     score_rows(flat, graph)
     metric_tables.add_rates(flat, graph.returns)
@@ -104,12 +106,12 @@ def _score_model(context: StepContext, subject: Mapping[str, Any], rows: list[Ro
     return flat
 
 
-def _phase(name: str, context: StepContext, subject: Mapping[str, Any]) -> str:
-    return f"{name} {subject['name']}" if context.params["multiple_models"] else name
+def _phase(name: str, context: StepContext, model_spec: Mapping[str, Any]) -> str:
+    return f"{name} {model_spec['name']}" if context.params["multiple_models"] else name
 
 
 def _report(context: StepContext, models: ScoredModels) -> None:
-    """Samples, shares and warnings for those who watch, and for the report."""
+    """Emit samples and warnings, and record completion rates for the report."""
     nodes = context.facts["nodes"]
     for model, flat in models.items():
         for row in flat[:_MAX_REPORTED_SAMPLES]:
@@ -124,15 +126,15 @@ def _report(context: StepContext, models: ScoredModels) -> None:
                 **transcript,
             )
     rates = {model: _completion_rates(flat) for model, flat in models.items()}
-    every = [row for flat in models.values() for row in flat]
-    context.facts.update(rates=rates, completions=len(every), **_completion_rates(every))
-    for model, shares in rates.items():
-        _warn_of_rates(context, model, shares)
+    all_rows = [row for flat in models.values() for row in flat]
+    context.facts.update(rates=rates, completions=len(all_rows), **_completion_rates(all_rows))
+    for model, model_rates in rates.items():
+        _warn_of_rates(context, model, model_rates)
         _warn_of_unscored(context, model, [row for row in models[model] if row["completion"] is not None])
 
 
 def _completion_rates(flat: Sequence[Row]) -> dict[str, float]:
-    """The shares of the completions that were truncated, that have no score, and that never came."""
+    """The shares of completions that are truncated, unscored, timed out, or failed."""
     truncated = sum(row["finish"] == "length" for row in flat)
     unscored = sum(row["node:is unscored"] for row in flat)
     timed_out = sum(row["finish"] == "timeout" for row in flat)
@@ -141,24 +143,24 @@ def _completion_rates(flat: Sequence[Row]) -> dict[str, float]:
     return {name: count / len(flat) for name, count in counts.items()}
 
 
-def _warn_of_rates(context: StepContext, model: str, shares: Mapping[str, float]) -> None:
-    missing = shares["timed_out"] + shares["failed"]
+def _warn_of_rates(context: StepContext, model: str, rates: Mapping[str, float]) -> None:
+    missing = rates["timed_out"] + rates["failed"]
     if missing:
         context.events.emit(
             "warning",
-            message=f"{missing:.1%} of the completions of {model} never came; they count as unscored",
-            advice="the column `finish` of completions.parquet tells which; the log of the endpoint, why",
+            message=f"{missing:.1%} of the completions of {model} failed; they count as unscored",
+            advice="see the column `finish` of completions.parquet, and the endpoint's log for the cause",
         )
-    if shares["truncated"] > 0.5:
+    if rates["truncated"] > 0.5:
         context.events.emit(
             "warning",
-            message=f"{shares['truncated']:.0%} of the completions reached `max_tokens` and were truncated",
-            advice="raise sampling.max_tokens, or train the model to end",
+            message=f"{rates['truncated']:.0%} of the completions reached `max_tokens` and were truncated",
+            advice="raise sampling.max_tokens, or train the model to generate the end-of-sequence token",
         )
 
 
 def _warn_of_unscored(context: StepContext, model: str, flat: Sequence[Row]) -> None:
-    """Completions without a score, with the reason that is given most often."""
+    """Warn about completions without a score, with the most common reason."""
     unscored = [row for row in flat if row["node:is unscored"]]
     reasons = Counter(
         f"{name}: {row[f'reason:{name}']}"
@@ -167,11 +169,12 @@ def _warn_of_unscored(context: StepContext, model: str, flat: Sequence[Row]) -> 
         if row[f"node:{name}"] is None and row.get(f"reason:{name}")
     )
     if unscored:
-        why = f"; most often {reasons.most_common(1)[0][0][:_MAX_REASON_LENGTH]}" if reasons else ""
+        common = reasons.most_common(1)
+        why = f"; most common reason: {common[0][0][:_MAX_REASON_LENGTH]}" if common else ""
         context.events.emit(
             "warning",
             message=f"{len(unscored)} of {len(flat)} completions of {model} have no score{why}",
-            advice="the columns `reason:NODE` of completions.parquet tell why; they count for no metric",
+            advice="see the columns `reason:NODE` of completions.parquet; metrics do not include them",
         )
 
 

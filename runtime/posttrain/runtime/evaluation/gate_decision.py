@@ -1,4 +1,4 @@
-"""Decides a gate: every condition is shown to hold, shown not to hold, or left open by the data."""
+"""Decides a gate: each condition passes, fails, or is inconclusive."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from posttrain.spec.column_types import Interval
 
 
 def run_gate(context: StepContext) -> None:
-    """The whole of a gate."""
+    """Run a gate step."""
     conditions = [_decide_condition(condition, context) for condition in context.params["conditions"]]
     decision = combine_verdicts(conditions, context.params["correction"])
     result = {
@@ -34,23 +34,23 @@ def run_gate(context: StepContext) -> None:
 
 
 def _format_estimate(condition: Mapping[str, Any]) -> str:
-    """The numbers behind a verdict."""
+    """The estimate behind a verdict, as text."""
     if condition["low"] is None:
-        return f"{condition['items']} items are not enough for an interval"
+        return f"too few items for a confidence interval: {condition['items']}"
     return (
-        f"{condition['value']:.4g}, between {condition['low']:.4g} and {condition['high']:.4g},"
-        f" from {condition['items']} items"
+        f"the value is {condition['value']:.4g}, with an interval from {condition['low']:.4g} to"
+        f" {condition['high']:.4g}, over {condition['items']} items"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _ItemValues:
-    """A metric as an eval left it: its kind, its value for every item, and the completions behind them."""
+    """A metric of an eval: its kind, its value for each item, and the number of completions."""
 
     kind: str
     values: dict[int, float]
     completions: int
-    # The least and the greatest value of an item, where known.
+    # The range of an item's value, if known.
     bounds: Interval | None
 
 
@@ -64,10 +64,10 @@ def _decide_condition(condition: Mapping[str, Any], context: StepContext) -> dic
         margin, bounds = condition["margin"], scored.bounds
         if bounds is not None and baseline.bounds is not None:
             bounds = bounds.join(baseline.bounds)
-        found = compare_items(scored.values, baseline.values, margin, confidence, seed, bounds)
+        result = compare_items(scored.values, baseline.values, margin, confidence, seed, bounds)
     else:
         side, threshold = condition["kind"], condition["threshold"]
-        found = compare_to_threshold(
+        result = compare_to_threshold(
             scored.kind,
             scored.values,
             side,
@@ -77,8 +77,8 @@ def _decide_condition(condition: Mapping[str, Any], context: StepContext) -> dic
             trials=scored.completions,
             bounds=scored.bounds,
         )
-    described = {name: condition[name] for name in ("text", "kind", "margin")}
-    return {**described, "confidence": confidence, **found}
+    description = {name: condition[name] for name in ("text", "kind", "margin")}
+    return {**description, "confidence": confidence, **result}
 
 
 def _read_items(folder: Path, name: str) -> _ItemValues:
@@ -86,7 +86,7 @@ def _read_items(folder: Path, name: str) -> _ItemValues:
 
     metric = atomic_io.read_json(folder / "metrics.json")[name]
     column = '"node:' + metric["node"].replace('"', '""') + '"'
-    model = metric.get("model")  # of an eval that measures several
+    model = metric.get("model")  # set if the eval has several models
     rows = duckdb.execute(
         f"SELECT item, avg({column}::DOUBLE), count(*) FROM read_parquet(?) WHERE {column} IS NOT NULL"
         " AND (? IS NULL OR model = ?) GROUP BY item ORDER BY item",

@@ -1,4 +1,4 @@
-"""Completions beside the rows that they answer, with what a reward graph makes of them."""
+"""Joins completions with their data rows, and scores them with a reward graph."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,29 +10,29 @@ from posttrain.runtime.rewards.engine.graph import Graph
 Row = dict[str, Any]
 
 
-def completion_rows(rows: Sequence[Row], found: Sequence[Sequence[Completion]]) -> list[Row]:
-    """A row for each completion. `item` numbers the rows of the data."""
+def completion_rows(rows: Sequence[Row], completions: Sequence[Sequence[Completion]]) -> list[Row]:
+    """A row for each completion. `item` is the number of the data row."""
     return [
         {**row, "item": item, "completion": one.text, "tokens": one.tokens, "finish": one.finish}
-        for item, (row, completions) in enumerate(zip(rows, found, strict=True))
-        for one in completions
+        for item, (row, samples) in enumerate(zip(rows, completions, strict=True))
+        for one in samples
     ]
 
 
 def score_rows(flat: Sequence[Row], graph: Graph) -> None:
-    """Put every node's value into the rows, under `node:NAME`, and the reasons under `reason:NAME`.
+    """Add the value of every node as `node:NAME`, and the reasons as `reason:NAME`.
 
-    A completion that never came has no values: it is neither right nor wrong.
+    A failed completion has no values: it is neither correct nor wrong.
     """
-    there = [place for place, row in enumerate(flat) if row["completion"] is not None]
-    given = {name: [flat[place][name] for place in there] for name in ("completion", *graph.columns)}
+    present = [place for place, row in enumerate(flat) if row["completion"] is not None]
+    columns = {name: [flat[place][name] for place in present] for name in ("completion", *graph.columns)}
     if flat and EPISODES in flat[0]:
-        given[EPISODES] = [flat[place][EPISODES] for place in there]
-    given[TOKENS] = [flat[place].get("tokens") for place in there]
-    scores = graph.evaluate(given, [flat[place]["item"] for place in there])
-    for kind, columns in (("node", scores.values), ("reason", scores.reasons)):
-        for name, column in columns.items():
-            _set_column(flat, f"{kind}:{name}", dict(zip(there, column, strict=True)))
+        columns[EPISODES] = [flat[place][EPISODES] for place in present]
+    columns[TOKENS] = [flat[place].get("tokens") for place in present]
+    scores = graph.evaluate(columns, [flat[place]["item"] for place in present])
+    for kind, results in (("node", scores.values), ("reason", scores.reasons)):
+        for name, column in results.items():
+            _set_column(flat, f"{kind}:{name}", dict(zip(present, column, strict=True)))
 
 
 def _set_column(flat: Sequence[Row], name: str, values: Mapping[int, Any]) -> None:

@@ -1,1 +1,1 @@
-"""Runs the steps of a plan, within what the machine has."""
+"""Executes the steps of a plan within the resources of the machine."""

@@ -1,4 +1,4 @@
-"""What a run of a plan would do: for each step cached, resumable or to run, and why."""
+"""Forecasts a run of a plan: whether each step is cached, resumes or runs, and why."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ from posttrain.spec.plan import Plan, Step
 
 @dataclass(frozen=True, kw_only=True)
 class StepForecast:
-    """What is to be expected of a step: `cached`, `resume` or `run`, and the reason."""
+    """The forecast of a step: `cached`, `resume`, `run` or `skipped`, and the reason."""
 
     state: str
     reason: str
-    # Whether `recipe adopt` would take an older product.
+    # Whether `recipe adopt` accepts an older product.
     adoptable: bool = False
 
 
 def forecast_plan(plan: Plan, home: Home, selection: Selection | None = None) -> dict[str, StepForecast]:
-    """The forecast of every step, by id; `skipped` for those that are not selected."""
+    """The forecast of every step, by id; `skipped` for steps outside the selection."""
     earlier = last_plan(home, plan.name)
     before = {step.id: step for step in earlier.steps} if earlier else {}
     found: dict[str, StepForecast] = {}
     for step in plan.steps:
         if selection is not None and step.id not in selection.steps:
-            reason = "as asked" if step.id in selection.skipped else "not selected"
+            reason = "excluded with --skip" if step.id in selection.skipped else "not selected"
             found[step.id] = StepForecast(state="skipped", reason=reason)
         else:
             found[step.id] = _forecast_step(step, before.get(step.id), home, found)
@@ -40,19 +40,19 @@ def _forecast_step(
 ) -> StepForecast:
     product = home.store.find(step.key) if step.pinned else None
     if product is not None:
-        return StepForecast(state="cached", reason=product.adoption_note or "finished before")
+        return StepForecast(state="cached", reason=product.adoption_note or "finished in an earlier run")
     why = change_reason(step, before)
     if step.pinned and (at := latest_step(home.workdir(step.key) / "checkpoints")) is not None:
-        return StepForecast(state="resume", reason=f"goes on from step {at}")
+        return StepForecast(state="resume", reason=f"resumes from step {at}")
     if not step.pinned:
-        why = "what goes in is not pinned to a revision"
+        why = "an input is not pinned to a revision"
     elif before is not None and _is_adoptable(step, before, home, others):
         return StepForecast(state="run", reason=f"{why}; or `recipe adopt {step.id}`", adoptable=True)
     return StepForecast(state="run", reason=why)
 
 
 def _is_adoptable(step: Step, before: Step, home: Home, others: Mapping[str, StepForecast]) -> bool:
-    """Whether only the environment stands between a step and what the last run made of it."""
+    """Whether the last product of a step differs from its key in the environment only."""
     changed = [n for n in step.key_parts if step.key_parts[n] != before.key_parts.get(n)]
     if "environment" not in changed and "extensions" not in changed:
         return False
@@ -62,7 +62,7 @@ def _is_adoptable(step: Step, before: Step, home: Home, others: Mapping[str, Ste
     from posttrain.runtime.store.adoption import differing_parts
 
     _, rest = differing_parts(step, product, home.store)
-    # An input that can be adopted itself is as good as the same.
+    # An input that is adoptable itself counts as unchanged.
     roles = [name.removeprefix("input.") for name in rest if name.startswith("input.")]
     return len(roles) == len(rest) and all(
         role in step.inputs and others[step.inputs[role].step].adoptable for role in roles
@@ -70,7 +70,7 @@ def _is_adoptable(step: Step, before: Step, home: Home, others: Mapping[str, Ste
 
 
 def change_reason(step: Step, before: Step | None) -> str:
-    """Which part of the key is not what it was in the last run."""
+    """The parts of the key that changed since the last run, as text."""
     if before is None:
         return "never run"
     if before.key == step.key:

@@ -1,8 +1,8 @@
-"""Walks a plan: starts what can start, watches it, commits what ends well.
+"""Executes a plan: starts the steps that are ready, monitors them, and commits the successful ones.
 
-A step is waiting until it is cached (its product stands in the store), running, done, failed,
-interrupted, held (a gate did not open), blocked (something that it needs did not finish) or skipped
-(the user did not ask for it).
+A step is waiting until it is cached (its product is in the store), running, done, failed, interrupted,
+held (a gate holds it back), blocked (a dependency did not finish) or skipped (not selected, or in a
+branch of a gate that was not taken).
 """
 
 import os
@@ -29,11 +29,11 @@ from posttrain.runtime.store.products import Product
 from posttrain.runtime.store.runs import run_key
 from posttrain.spec.plan import Plan
 
-_POLL_SECONDS = 0.05  # seconds between two looks, at most
+_POLL_SECONDS = 0.05  # the longest time between two polls
 
 
 def execute(plan: Plan, context: RunContext) -> dict[str, str]:
-    """Carry the plan out; gives the state in which each step ended."""
+    """Execute the plan and return the final state of each step."""
     return _Execution(plan, context).run()
 
 
@@ -52,7 +52,7 @@ class _Execution:
         self.resources = ResourcePool(context.machine, context.home.gpu_locks)
         self.failed_legs: set[str] = set()
         self.last_change = time.monotonic()
-        # The products that are in the store as the run begins.
+        # The products in the store at the start of the run.
         self.existing: dict[str, Product] = {}
 
     def run(self) -> dict[str, str]:
@@ -63,7 +63,7 @@ class _Execution:
         self.context.runner.prepare(self.plan, missing, self.context.home.runs / self.context.run_name)
         try:
             while self._advance():
-                # What has just begun may soon end: short steps are not to be paid in waiting.
+                # Poll often right after a change, so that short steps add little waiting time.
                 time.sleep(min(_POLL_SECONDS, max(0.002, (time.monotonic() - self.last_change) / 10)))
         finally:
             self._stop_all()
@@ -71,16 +71,16 @@ class _Execution:
         return {id: progress.state for id, progress in self.steps.items()}
 
     def _skip_unselected(self) -> None:
-        """Settle what was not asked for. Their earlier products are there for steps that read them."""
+        """Skip the steps outside the selection. Steps that read them use their earlier products."""
         selection = self.context.selection
         for id, progress in self.steps.items():
             if selection is not None and id not in selection.steps:
                 progress.product = self.existing.get(id)
-                reason = "as asked" if id in selection.skipped else "not selected"
+                reason = "excluded with --skip" if id in selection.skipped else "not selected"
                 self._set_state(progress, "skipped", reason)
 
     def _advance(self) -> bool:
-        """One round over the steps; false when nothing is left to wait for."""
+        """Process all steps once; false when every step is in a terminal state."""
         for progress in [p for p in self.steps.values() if p.state == "running"]:
             self._poll(progress)
         changed = True
@@ -93,7 +93,7 @@ class _Execution:
         return any(p.state not in TERMINAL_STATES for p in self.steps.values())
 
     def _try_schedule(self, progress: StepProgress) -> bool:
-        """Start a waiting step, or settle it without a start; whether its state changed."""
+        """Start a waiting step, or set its final state without a start; true when its state changed."""
         step = progress.step
         cached = self.existing.get(step.id)
         verdict = self.dependencies.blocking_state(step, is_cached=cached is not None)
@@ -109,7 +109,7 @@ class _Execution:
             self._use_cached(progress, cached)
             return True
         if self.context.stop_request.level:
-            self._set_state(progress, "interrupted", "the run was stopped before it began")
+            self._set_state(progress, "interrupted", "the run was stopped before this step started")
             return True
         if time.monotonic() < progress.not_before:
             return False
@@ -123,7 +123,7 @@ class _Execution:
         )
 
     def _start(self, progress: StepProgress) -> bool:
-        """Start a step if nobody else runs it and there is room; whether its state changed."""
+        """Start a step if no other client runs it and resources are free; true when its state changed."""
         step = progress.step
         if impossible := unmet_requirements([step], self.context.machine):
             self._fail(progress, failure_record(StepError(impossible[0])))
@@ -132,28 +132,28 @@ class _Execution:
             return False
         progress.lock = try_lock(self.context.home.step_lock(progress.key))
         if progress.lock is None:
-            return False  # somebody else runs it: its product will be found in the store
+            return False  # another client runs it: its product will appear in the store
         changed = self._start_locked(progress)
         if progress.state != "running":
             self._release(progress)
         return changed
 
     def _start_locked(self, progress: StepProgress) -> bool:
-        self.context.journal.flush()  # to hold the inputs to their digests may take long
-        found = self.context.home.store.find(progress.key)
-        if found is not None:
-            self.existing[progress.step.id] = found
-            self._release(progress, for_good=True)
+        self.context.journal.flush()  # before the digest check of the inputs, which can take long
+        cached = self.context.home.store.find(progress.key)
+        if cached is not None:
+            self.existing[progress.step.id] = cached
+            self._release(progress, discard_lock=True)
             return True
         if self.resources.allocate(progress.step.id, progress.required) is None:
             return False
         work = self.context.home.workdir(progress.key)
-        left = self.context.runner.attach(work, progress.step)
-        if left is not None:
+        handle = self.context.runner.attach(work, progress.step)
+        if handle is not None:
             progress.inherited = True
-            self._mark_running(progress, left, "an earlier client left it running")
+            self._mark_running(progress, handle, "reattached: an earlier client started it")
             return True
-        receipt = workdir.load_receipt(work, left=True)
+        receipt = workdir.load_receipt(work, check_digests=True)
         if receipt is not None:
             self._commit(progress, receipt)
             return True
@@ -174,7 +174,7 @@ class _Execution:
         except StepError as error:
             self._fail(progress, failure_record(error))
             return True
-        assert progress.lock is not None, "a step is launched under its lock"
+        assert progress.lock is not None, "the lock is taken before the launch"
         secrets = {name: os.environ[name] for name in step.secrets if name in os.environ}
         gpus = self.resources.gpus(step.id)
         progress.inherited = False
@@ -190,19 +190,19 @@ class _Execution:
         self._set_state(progress, "running", reason, attempt=progress.attempt)
 
     def _rebuild_damaged(self, progress: StepProgress, source: str, damage: Damage) -> bool:
-        """Have a damaged product made again: an input's own, or the one that the input depends on."""
-        # Where no step makes what the input depends on, the input is of no use any more.
+        """Rebuild a damaged product: that of an input, or the one that the input depends on."""
+        # When no step creates the product that the input depends on, rebuild the input itself.
         damaged = self.dependencies.step_for_key(damage.key) or self.steps[source]
         if damaged.state in ("waiting", "running"):
             return False
         if damaged.state not in SATISFIED_STATES:
             self._set_state(progress, "blocked", f"{damaged.step.id} was {damaged.state}")
             return True
-        aside = self.context.home.store.quarantine(damaged.key)
+        quarantined = self.context.home.store.quarantine(damaged.key)
         self.existing.pop(damaged.step.id, None)
         damaged.product = None
-        where = f"; set aside as {aside.name}" if aside else ""
-        self._set_state(damaged, "waiting", f"its product was damaged ({damage.reason}){where}")
+        where = f"; quarantined as {quarantined.name}" if quarantined else ""
+        self._set_state(damaged, "waiting", f"its product is damaged ({damage.reason}){where}")
         return True
 
     def _poll(self, progress: StepProgress) -> None:
@@ -221,13 +221,14 @@ class _Execution:
                 self.context.runner.stop(progress.handle, now=True)
                 self._fail(progress, workdir.timeout_failure(progress.step))
             return
-        # One that was killed may have been done: what a signal cuts off after the receipt is not lost.
-        receipt = workdir.load_receipt(work, left=progress.inherited or status < 0) if status <= 0 else None
+        # A killed step can have finished: a receipt counts even when a signal ended the process after it.
+        unwatched = progress.inherited or status < 0
+        receipt = workdir.load_receipt(work, check_digests=unwatched) if status <= 0 else None
         if receipt is not None:
             self._commit(progress, receipt)
         elif status == STOPPED or self.context.stop_request.level:
             self._release(progress)
-            self._set_state(progress, "interrupted", "stopped; it goes on from its last checkpoint")
+            self._set_state(progress, "interrupted", "stopped; the next run resumes from its last checkpoint")
         else:
             self._retry_or_fail(progress, workdir.read_failure(work, status, progress.step))
 
@@ -239,26 +240,26 @@ class _Execution:
         pause = step.wait_seconds * 2 ** (progress.attempt - 1)
         progress.not_before = time.monotonic() + pause
         self._release(progress)
-        self._set_state(progress, "waiting", f"{failure['message']}; tried again in {pause:g} s")
+        self._set_state(progress, "waiting", f"{failure['message']}; retrying in {pause:g} s")
 
     def _fail(self, progress: StepProgress, failure: dict[str, Any]) -> None:
         self._release(progress)
         if progress.step.on_failure == "stop":
-            self.failed_legs.add(progress.step.leg)  # other legs of a matrix go on
+            self.failed_legs.add(progress.step.leg)  # other legs of a matrix continue
         cost: dict[str, Any] = failure.get("cost", {})
         self._set_state(progress, "failed", failure["message"], advice=failure["advice"], cost=cost)
 
     def _commit(self, progress: StepProgress, receipt: Mapping[str, Any]) -> None:
         home, key = self.context.home, progress.key
         progress.product = workdir.commit(home.workdir(key), progress.step, key, receipt, home.store)
-        self._release(progress, for_good=True)
+        self._release(progress, discard_lock=True)
         self._set_state(progress, "done", "", facts=dict(receipt["facts"]), cost=dict(receipt["cost"]))
 
-    def _release(self, progress: StepProgress, *, for_good: bool = False) -> None:
-        """Give the step's place and lock back; `for_good` when nobody will start it again."""
+    def _release(self, progress: StepProgress, *, discard_lock: bool = False) -> None:
+        """Release the resources and the lock of a step; `discard_lock` also removes the lock file."""
         self.resources.release(progress.step.id)
         if progress.lock is not None:
-            (progress.lock.discard if for_good else progress.lock.release)()
+            (progress.lock.discard if discard_lock else progress.lock.release)()
             progress.lock = None
 
     def _set_state(self, progress: StepProgress, state: str, reason: str, **known: Any) -> None:
@@ -268,7 +269,7 @@ class _Execution:
         self.context.on_state_change(progress.step.id, state, {"reason": reason, **known})
 
     def _stop_all(self) -> None:
-        """Leave no process behind, however the run ends."""
+        """Kill the steps that still run, so that no process survives the run."""
         for progress in self.steps.values():
             if progress.state == "running" and progress.handle is not None:
                 self.context.runner.stop(progress.handle, now=True)

@@ -1,4 +1,4 @@
-"""Whether a finished gate lets the steps behind it run."""
+"""Decides whether a finished gate lets its dependent steps run."""
 
 from typing import Any
 
@@ -9,9 +9,10 @@ _VERDICT_PARAMS = {"fail": "on_fail", "inconclusive": "on_inconclusive"}
 
 
 def is_gate_open(gate: Step, product: Product, step: Step | None = None) -> bool:
-    """The verdict, read with what the gate says about failures and about verdicts that are open.
+    """Apply the gate's `on_fail` and `on_inconclusive` to its verdict.
 
-    A step of a branch goes on in its own case alone, every other step in no case that has a branch.
+    A step of a branch runs only when its branch is taken. Any other step is held back when a branch is
+    taken.
     """
     rule = _gate_action(gate, product)
     if step is not None and is_branch_step(gate, step):
@@ -20,15 +21,15 @@ def is_gate_open(gate: Step, product: Product, step: Step | None = None) -> bool
 
 
 def closed_gate_state(gate: Step, product: Product, step: Step) -> tuple[str, str]:
-    """The state and the reason of a step that is not let through."""
+    """The state of a step behind a closed gate, and the reason."""
     words = {"pass": "passed", "fail": "failed"}.get(product.facts["verdict"], "was inconclusive")
     if is_branch_step(gate, step):
-        return "skipped", f"the gate {gate.id} {words}: this is for another case"
+        return "skipped", f"the gate {gate.id} {words}, and this step belongs to another branch"
     return "held", f"the gate {gate.id} {words}"
 
 
 def is_branch_step(gate: Step, step: Step) -> bool:
-    """Whether the step is for one case of this gate alone."""
+    """Whether the step belongs to a branch of this gate."""
     rules = [gate.params[case] for case in _VERDICT_PARAMS.values()]
     return any(isinstance(rule, dict) and _stage_name(step) in rule["run"] for rule in rules)
 
@@ -39,5 +40,5 @@ def _gate_action(gate: Step, product: Product) -> Any:
 
 
 def _stage_name(step: Step) -> str:
-    """The stage as the recipe names it: the step of a leg has the leg's values behind that."""
+    """The name of the stage in the recipe: the step id without the values of the matrix leg."""
     return step.id.partition("@")[0]

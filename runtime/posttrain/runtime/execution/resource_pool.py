@@ -1,4 +1,4 @@
-"""Shares this machine out among the steps that run side by side."""
+"""Allocates the resources of this machine to concurrent steps."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +10,9 @@ from posttrain.spec.record import record
 
 
 def required_resources(step: Step) -> Resources:
-    """What a step is counted for: of memory what the recipe says, else what the plan estimates.
+    """The resources to reserve for a step. The memory comes from the recipe, else from the estimate.
 
-    The estimate for a step with GPUs is of their memory, and says nothing about that of the machine.
+    The estimate of a step with GPUs is GPU memory, so it says nothing about system memory.
     """
     declared = step.resources
     estimated = (step.estimate or {}).get("memory_gb")
@@ -23,16 +23,16 @@ def required_resources(step: Step) -> Resources:
 
 @record
 class Allocation:
-    """What a step under way holds of the machine."""
+    """The resources of a running step."""
 
     resources: Resources
-    # Its GPUs, as CUDA_VISIBLE_DEVICES names them, and the locks that keep other runs of the home off.
+    # Its GPUs, as CUDA_VISIBLE_DEVICES names them, and the locks against other runs of the home.
     gpus: tuple[str, ...]
     locks: tuple[Lock, ...]
 
 
 class ResourcePool:
-    """What is taken, by the step that has it."""
+    """The current allocations, by step."""
 
     def __init__(self, machine: Machine, locks: Path) -> None:
         self._machine = machine
@@ -40,18 +40,18 @@ class ResourcePool:
         self._allocations: dict[str, Allocation] = {}
 
     def has_room(self, required: Resources) -> bool:
-        """Whether a step can begin beside those that run; one alone always can."""
-        held = [allocation.resources for allocation in self._allocations.values()]
-        if not held:
+        """Whether a step fits next to the running ones; a step on an idle machine always fits."""
+        allocated = [allocation.resources for allocation in self._allocations.values()]
+        if not allocated:
             return True
-        cpus = sum(other.cpus for other in held) + required.cpus
-        memory = sum(other.memory_gb or 0 for other in held) + (required.memory_gb or 0)
-        gpus = sum(other.gpus for other in held) + required.gpus
+        cpus = sum(other.cpus for other in allocated) + required.cpus
+        memory = sum(other.memory_gb or 0 for other in allocated) + (required.memory_gb or 0)
+        gpus = sum(other.gpus for other in allocated) + required.gpus
         machine = self._machine
         return cpus <= machine.cpus and memory <= machine.memory_gb and gpus <= len(machine.gpus)
 
     def allocate(self, id: str, required: Resources) -> Allocation | None:
-        """Room for the step with its GPUs; None when there is too little now."""
+        """Reserve the resources of a step; None when they are not free now."""
         if not self.has_room(required):
             return None
         gpus: list[str] = []
@@ -63,7 +63,7 @@ class ResourcePool:
                 if lock is not None:
                     gpus.append(name)
                     locks.append(lock)
-        if len(gpus) < required.gpus:  # another run of this home has one
+        if len(gpus) < required.gpus:  # another run of this home uses one
             for lock in locks:
                 lock.release()
             return None
@@ -71,11 +71,11 @@ class ResourcePool:
         return self._allocations[id]
 
     def gpus(self, id: str) -> tuple[str, ...]:
-        """The GPUs that a step under way has."""
+        """The GPUs of a running step."""
         return self._allocations[id].gpus
 
     def release(self, id: str) -> None:
-        """Give back what the step had, if it had something."""
+        """Release the resources of a step, if it has any."""
         allocation = self._allocations.pop(id, None)
         for lock in allocation.locks if allocation else ():
             lock.release()

@@ -1,4 +1,4 @@
-"""Where and how a plan is executed."""
+"""The context of a run: where and how its plan is executed."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
 from posttrain.spec.record import record
 
-# Called on every change: the step's id, its new state, and what is known about it.
+# Called on every change with the id of the step, its new state, and details.
 StateListener = Callable[[str, str, Mapping[str, Any]], None]
 
 
 @dataclass
 class RunStop:
-    """How the run has been asked to end: 1 keeps what is under way, 2 ends it at once."""
+    """The requested stop: 1 lets steps save their state, 2 kills them."""
 
     level: int = 0
 
@@ -26,13 +26,13 @@ class RunStop:
 @record(kw_only=True)
 class RunContext:
     home: Home
-    # The recipe's folder: user files are read from there.
+    # The folder of the recipe, from which the user's files are read.
     recipe_dir: Path
     journal: Journal
     on_state_change: StateListener
-    # The run's name: products of steps that are not pinned belong to it alone.
+    # The name of the run. Products of steps that are not pinned are private to it.
     run_name: str
-    # The steps to carry out; all when None.
+    # The steps to execute; all when None.
     selection: Selection | None = None
     runner: RunnerDispatch = field(default_factory=RunnerDispatch)
     stop_request: RunStop = field(default_factory=RunStop)

@@ -1,8 +1,8 @@
-"""Which steps of a plan a run is to carry out: `--only`, `--from`, `--until`, `--skip`.
+"""Selects the steps of a plan to run: `--only`, `--from`, `--until`, `--skip`.
 
-What comes before and after is judged by what steps read and by the gates that hold them. Models and
-datasets come along with the stages that need them. A gate that is left out without being skipped
-still holds what stands behind it; one that is skipped by name holds nothing.
+The order follows from the inputs of steps and from the gates in front of them. Models and datasets are
+selected with the stages that need them. A gate outside the selection still holds back its dependent steps;
+a gate in `--skip` holds back nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ _DECLARED_KINDS = ("model", "data")
 
 @record(kw_only=True)
 class SelectionOptions:
-    """Stages as the user named them."""
+    """The stage names of the options, as the user passed them."""
 
     only: Sequence[str] = ()
     from_stages: Sequence[str] = ()
@@ -25,14 +25,14 @@ class SelectionOptions:
 
 @record(kw_only=True)
 class Selection:
-    """The steps to carry out, and those that the user left out by name."""
+    """The steps to run, and those that the user excluded with `--skip`."""
 
     steps: frozenset[str]
     skipped: frozenset[str] = frozenset()
 
 
 class SelectionError(ValueError):
-    """A selection that fits no plan, or that cannot be carried out: what is wrong, and what to do."""
+    """A selection with an unknown stage, or with a missing input or gate."""
 
 
 def select_steps(plan: Plan, options: SelectionOptions) -> Selection:
@@ -48,18 +48,18 @@ def select_steps(plan: Plan, options: SelectionOptions) -> Selection:
         chosen &= _reachable(_resolve_names(plan, options.until_stages), needs)
     chosen -= skipped
     if not chosen:
-        raise SelectionError("no stage is left to run: what is asked for excludes each other")
+        raise SelectionError("no stage to run: the options exclude every stage; drop one of them")
     return Selection(steps=frozenset(_with_declared(plan, chosen) - skipped), skipped=frozenset(skipped))
 
 
 def _with_declared(plan: Plan, chosen: set[str]) -> set[str]:
-    """The chosen steps with the models and datasets that they are made from."""
+    """The chosen steps, plus the models and datasets that they need."""
     declared = {step.id for step in plan.steps if step.kind in _DECLARED_KINDS}
     return _reachable(chosen, {step.id: declared.intersection(_input_steps(step)) for step in plan.steps})
 
 
 def check_selection(plan: Plan, selection: Selection, has_product: Callable[[Step], bool]) -> None:
-    """Raises `SelectionError` when a step that is to run needs what is neither made nor to be made."""
+    """Raise `SelectionError` when a selected step needs a product that is missing and not selected."""
     steps = {step.id: step for step in plan.steps}
     absent = {id for id, step in steps.items() if id not in selection.steps and not has_product(step)}
     for step in plan.steps if absent else ():
@@ -68,8 +68,8 @@ def check_selection(plan: Plan, selection: Selection, has_product: Callable[[Ste
         for gate in effective_gates(step, steps, selection.skipped):
             if gate in absent:
                 raise SelectionError(
-                    f"`{step.id}` stands behind the gate `{gate}`, which is not among the stages to run and"
-                    f" has not been decided; run `{gate}` too, or pass it by with --skip {gate}"
+                    f"`{step.id}` depends on the gate `{gate}`, which is not selected and has no verdict;"
+                    f" select `{gate}` too, or ignore it with --skip {gate}"
                 )
         for other in () if has_product(step) else _input_steps(step):
             if other in absent:
@@ -77,14 +77,14 @@ def check_selection(plan: Plan, selection: Selection, has_product: Callable[[Ste
 
 
 def _missing_input_message(step: Step, other: str, selection: Selection) -> str:
-    what = f"`{step.id}` reads `{other}`, which is not among the stages to run and has not been made"
+    what = f"`{step.id}` reads `{other}`, which is not selected and has no product in the store"
     if other in selection.skipped:
-        return f"{what}; leave --skip {other} away, or skip `{step.id}` too"
-    return f"{what}; run `{other}` first, or name it too"
+        return f"{what}; remove --skip {other}, or skip `{step.id}` too"
+    return f"{what}; run `{other}` first, or select it too"
 
 
 def effective_gates(step: Step, steps: Mapping[str, Step], skipped: Iterable[str]) -> list[str]:
-    """The gates that hold a step: in the place of one that is skipped, those that held it."""
+    """The gates of a step; a skipped gate is replaced by its own gates."""
     found: list[str] = []
     for gate in step.gates:
         found += effective_gates(steps[gate], steps, skipped) if gate in skipped else [gate]
@@ -92,7 +92,7 @@ def effective_gates(step: Step, steps: Mapping[str, Step], skipped: Iterable[str
 
 
 def step_dependencies(step: Step) -> tuple[str, ...]:
-    """What must have ended before a step can begin."""
+    """The gates and inputs that must finish before a step can start."""
     return (*step.gates, *_input_steps(step))
 
 
@@ -101,7 +101,7 @@ def _input_steps(step: Step) -> tuple[str, ...]:
 
 
 def _resolve_names(plan: Plan, names: Iterable[str]) -> set[str]:
-    """The steps of these names; the name of a stage stands for the stage in every leg of a matrix."""
+    """The ids of the named steps; the name of a stage matches the stage in every leg of a matrix."""
     ids = [step.id for step in plan.steps]
     found: set[str] = set()
     for name in names:
@@ -115,7 +115,7 @@ def _resolve_names(plan: Plan, names: Iterable[str]) -> set[str]:
 
 
 def _reachable(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
-    """All that can be come to from here, with the start itself."""
+    """All nodes that are reachable from the start, including the start."""
     found: set[str] = set()
     pending = list(start)
     while pending:

@@ -1,4 +1,4 @@
-"""Where each step of a run stands, and whether it can begin."""
+"""Tracks the state of each step of a run, and decides whether it can start."""
 
 import time
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from posttrain.spec.plan import Resources, Step
 from posttrain.spec.record import record
 
 FINISHED_STATES = ("cached", "done")
-# A skipped step hinders nobody who can do without it.
+# A skipped step blocks only the steps that read a product it does not have.
 SATISFIED_STATES = (*FINISHED_STATES, "skipped")
 TERMINAL_STATES = (*SATISFIED_STATES, "failed", "interrupted", "held", "blocked")
 
@@ -31,24 +31,24 @@ class StepProgress:
     state: str = "waiting"
     product: Product | None = None
     handle: StepHandle | None = None
-    # Whether an earlier client has started it, and it may have ended long ago.
+    # Whether an earlier client started it; it can have finished long ago.
     inherited: bool = False
     lock: Lock | None = None
     attempt: int = 0
-    # Whether a gate's verdict has left it out: it belongs to a branch that is not taken.
+    # Whether it was skipped because it belongs to a branch that the gate did not take.
     branch_skipped: bool = False
     not_before: float = 0.0
     deadline: float | None = None
     tail: EventTail | None = None
 
     def read_progress(self, work: Path) -> dict[str, Any] | None:
-        """What the step has newly said about how far it is."""
+        """The new progress of the step since the last call."""
         if self.tail is None:
             self.tail = EventTail(work / "record" / "events.jsonl")
         return self.tail.progress()
 
     def warnings(self) -> list[dict[str, Any]]:
-        """What the step has newly warned of, in what `read_progress` has read."""
+        """The new warnings in the events that `read_progress` has read."""
         return self.tail.warnings() if self.tail is not None else []
 
     def is_timed_out(self) -> bool:
@@ -57,13 +57,13 @@ class StepProgress:
 
 @record
 class StepDependencies:
-    """All steps of a run, and what its user left out by name."""
+    """All steps of a run, and those that the user excluded with `--skip`."""
 
     steps: Mapping[str, StepProgress]
     skipped: frozenset[str] = frozenset()
 
     def blocking_state(self, step: Step, *, is_cached: bool) -> tuple[str, str] | None:
-        """Why a step will not run, as its state and the reason. A cached step reads no inputs."""
+        """The state and the reason of a step that will not run, else None. A cached step needs no inputs."""
         for gate in self._gates(step):
             found = self.steps[gate]
             decided = found.product if found.state in SATISFIED_STATES else None
@@ -73,13 +73,13 @@ class StepDependencies:
                 return ("held" if found.state == "held" else "blocked"), f"{gate} was {found.state}"
         for source in () if is_cached else step.inputs.values():
             if self.steps[source.step].branch_skipped:
-                return "skipped", f"it reads {source.step}, which is for another case"
+                return "skipped", f"it reads {source.step}, which belongs to another branch"
             if _has_no_result(self.steps[source.step]):
                 return "blocked", f"{source.step} was {self.steps[source.step].state}"
         return None
 
     def is_ready(self, step: Step, *, is_cached: bool) -> bool:
-        """Whether all that a step needs is there."""
+        """Whether all gates and inputs of a step are satisfied."""
         reads = () if is_cached else (source.step for source in step.inputs.values())
         return all(self.steps[id].state in SATISFIED_STATES for id in (*self._gates(step), *reads))
 

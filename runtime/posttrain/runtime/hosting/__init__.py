@@ -1,1 +1,1 @@
-"""Processes in which what a user has written runs: killed when a call takes too long."""
+"""Runs user code in a separate process, which is killed when a call times out."""

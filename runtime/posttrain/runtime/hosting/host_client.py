@@ -1,4 +1,4 @@
-"""The client of a process that runs `host_server.py`: a request and a response, a line of JSON each."""
+"""The client of `host_server.py`: each request and each response is one line of JSON."""
 
 import json
 import os
@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-START_SECONDS = 120.0  # the file may import something heavy
+START_SECONDS = 120.0  # the file can have slow imports
 _SERVER = Path(__file__).with_name("host_server.py")
 
 
 class HostClient:
-    """A response is a mapping, with `error` where the call failed, or None when it took too long."""
+    """Starts a server process and sends requests to it.
+
+    A response is a mapping, with `error` for a failed call, or None after a timeout.
+    """
 
     def __init__(
         self,
@@ -26,7 +29,7 @@ class HostClient:
         folders: Sequence[str],
         environment: Mapping[str, str],
     ) -> None:
-        """OSError when the interpreter cannot be started."""
+        """Start the process. Raises OSError when the interpreter cannot start."""
         command = [python, str(_SERVER), kind, str(file), name, json.dumps(params), *folders]
         pipe, env = subprocess.PIPE, {**os.environ, **environment}
         self._popen = subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0, env=env)
@@ -37,7 +40,7 @@ class HostClient:
         return self._popen.poll() is None
 
     def wait_until_ready(self) -> dict[str, Any] | None:
-        """The first answer: whether the file was loaded."""
+        """The first response, sent after the file is loaded."""
         return self._read_response(START_SECONDS)
 
     def request(self, message: Mapping[str, Any], seconds: float) -> dict[str, Any] | None:
@@ -57,12 +60,12 @@ class HostClient:
 
     def _read_response(self, seconds: float) -> dict[str, Any] | None:
         assert self._popen.stdout is not None, "its output is a pipe"
-        end = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self._popen.stdout, selectors.EVENT_READ)
             while b"\n" not in self._buffer:
-                left = end - time.monotonic()
-                if left <= 0 or not selector.select(left):
+                remaining = deadline - time.monotonic()
+                if remaining <= 0 or not selector.select(remaining):
                     return None
                 chunk = os.read(self._popen.stdout.fileno(), 1 << 16)
                 if not chunk:
@@ -72,4 +75,4 @@ class HostClient:
         return json.loads(line)
 
     def _exit_error(self) -> dict[str, Any]:
-        return {"error": f"its process ended with status {self._popen.wait()}"}
+        return {"error": f"the process exited with status {self._popen.wait()}"}

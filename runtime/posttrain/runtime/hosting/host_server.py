@@ -1,8 +1,8 @@
-"""The process itself: `PYTHON host_server.py KIND FILE NAME PARAMS [FOLDER ...]`, KIND function or episodes.
+"""The server process for user code: `PYTHON host_server.py KIND FILE NAME PARAMS [FOLDER ...]`.
 
-It stands alone, since the interpreter that runs it may be another one than ours. It takes one JSON object a
-line, what a function is called with or what an episode is to do, and answers each with one line. What is
-printed goes to the step's log.
+KIND is `function` or `episodes`. This file imports only the standard library, because another interpreter
+can run it. It reads requests, one JSON object per line: the arguments of a function, or an operation of an
+episode. It answers each with one line. Output of the user code goes to the log of the step.
 """
 
 import importlib.util
@@ -19,9 +19,9 @@ Handler = Callable[[Any], dict[str, Any]]
 
 def main(kind: str, file: str, name: str, params: str, folders: list[str]) -> None:
     responses = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    os.dup2(2, 1)  # from here on, what is printed is no answer
+    os.dup2(2, 1)  # stdout to stderr, so that prints of user code do not mix with responses
     threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
-    sys.path[:1] = folders  # in place of this file's own folder
+    sys.path[:1] = folders  # replaces the folder of this file
     try:
         make_handler, what = _HANDLERS[kind]
         handler = make_handler(_load_callable(file, name, what), json.loads(params))
@@ -35,19 +35,19 @@ def main(kind: str, file: str, name: str, params: str, folders: list[str]) -> No
 
 def _load_callable(file: str, name: str, what: str) -> Any:
     spec = importlib.util.spec_from_file_location("user_code", file)
-    assert spec, "a Python file can be loaded"
-    assert spec.loader, "and has something that loads it"
+    assert spec, "a Python file has a module spec"
+    assert spec.loader, "the spec of a Python file has a loader"
     module = importlib.util.module_from_spec(spec)
     sys.modules["user_code"] = module
     spec.loader.exec_module(module)
-    found = getattr(module, name, None)
-    if not callable(found):
+    target = getattr(module, name, None)
+    if not callable(target):
         raise AttributeError(f"the file has no {what} `{name}`")
-    return found
+    return target
 
 
 def _function_handler(function: Any, params: dict[str, Any]) -> Handler:
-    """Calls a function with the message; it returns a value, or a value and a reason."""
+    """A handler that calls a function, which returns a value, or a value and a reason."""
 
     def handle(message: dict[str, Any]) -> dict[str, Any]:
         result = function(**params, **message)
@@ -58,7 +58,7 @@ def _function_handler(function: Any, params: dict[str, Any]) -> Handler:
 
 
 class _EpisodeHandler:
-    """Several episodes side by side, each by its number an object of the user's class."""
+    """Runs concurrent episodes: each number has its own object of the user's class."""
 
     def __init__(self, factory: Any, params: dict[str, Any]) -> None:
         self._factory = factory
@@ -83,7 +83,7 @@ class _EpisodeHandler:
         return {"score": _to_python(self._active[number].score())}
 
 
-# The handler of each kind, and what the file must define for it.
+# The handler of each kind, and the kind of object that the file must define.
 _HANDLERS: dict[str, tuple[Callable[[Any, dict[str, Any]], Handler], str]] = {
     "function": (_function_handler, "function"),
     "episodes": (_EpisodeHandler, "class"),
@@ -91,7 +91,7 @@ _HANDLERS: dict[str, tuple[Callable[[Any, dict[str, Any]], Handler], str]] = {
 
 
 def _to_python(value: Any) -> Any:
-    """numpy's numbers and torch's as Python's."""
+    """Convert a NumPy or torch scalar to a Python number."""
     return value.item() if hasattr(value, "item") else value
 
 
@@ -99,7 +99,7 @@ def _check_observation(observation: Any) -> str:
     if observation is None:
         return ""
     if not isinstance(observation, str):
-        raise TypeError(f"an observation is text; this is {type(observation).__name__}")
+        raise TypeError(f"an observation must be a str, not {type(observation).__name__}")
     return observation
 
 
@@ -118,12 +118,12 @@ def _write_response(responses: TextIO, response: dict[str, Any]) -> None:
     try:
         text = json.dumps(response)
     except (TypeError, ValueError) as error:
-        text = json.dumps({"error": f"what it gave cannot be passed on: {error}"[:500]})
+        text = json.dumps({"error": f"the returned value is not JSON serializable: {error}"[:500]})
     responses.write(text + "\n")
 
 
 def _exit_with_parent(parent: int) -> None:
-    """End this process soon after the one that started it, even in the middle of a call."""
+    """Exit soon after the parent dies, even during a call."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)

@@ -1,1 +1,1 @@
-"""What a lock needs of the world outside: the hub's commits, and the platforms of images."""
+"""Resolves lock entries from external services: commits on the Hub, and image digests."""

@@ -1,17 +1,17 @@
-"""Asks the hub which commit a branch or a tag stands for."""
+"""Resolves a branch or a tag on the Hugging Face Hub to a commit."""
 
 from posttrain.runtime.errors import StepError
 
 
 def resolve_commit(kind: str, reference: str) -> str:
-    """The commit of ORG/NAME@REVISION, a model or a dataset."""
+    """The commit of ORG/NAME@REVISION, for a model or a dataset."""
     name, _, revision = reference.rpartition("@")
     try:
         from huggingface_hub import HfApi
     except ImportError:
         raise StepError(
-            f"asking the hub for the {kind} `{name}` takes huggingface_hub, which is not installed here",
-            "install posttrain[train], or write a full commit hash as its revision",
+            f"resolving the revision of the {kind} `{name}` requires huggingface_hub, which is not installed",
+            "install posttrain[train], or use a full commit hash as the revision",
         ) from None
     from httpx import HTTPError
     from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
@@ -20,17 +20,18 @@ def resolve_commit(kind: str, reference: str) -> str:
         sha = HfApi().repo_info(name, repo_type=kind, revision=revision).sha
     except RevisionNotFoundError:
         raise StepError(
-            f"the {kind} `{name}` has no revision `{revision}`", "look at its branches and tags on the hub"
+            f"the {kind} `{name}` has no revision `{revision}`", "check its branches and tags on the Hub"
         ) from None
     except RepositoryNotFoundError:
         raise StepError(
-            f"the hub has no {kind} `{name}`", "check its name, and whether a token is needed"
+            f"the {kind} `{name}` is not on the Hub",
+            "check the name; a private or gated repository needs HF_TOKEN",
         ) from None
-    except (HTTPError, OSError, ValueError) as error:  # no answer, another than JSON, or one that refuses
-        message = f"the hub does not tell the commit of `{reference}`: {_first_line(error)}"
+    except (HTTPError, OSError, ValueError) as error:  # connection error, invalid JSON, or rejected
+        message = f"cannot resolve the commit of `{reference}` on the Hub: {_first_line(error)}"
         raise StepError(message, "check the network and try again", retriable=True) from None
     if not sha:
-        raise StepError(f"the hub names no commit for `{reference}`", "write one as its revision")
+        raise StepError(f"the Hub returned no commit for `{reference}`", "use a commit hash as the revision")
     return sha
 
 

@@ -1,4 +1,4 @@
-"""Asks a registry what an image's digest stands for: one image, or an index of one for each platform."""
+"""Resolves image tags and platform digests at a container registry."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ _CHALLENGE_FIELD = re.compile(r'(\w+)="([^"]*)"')
 
 @dataclass(frozen=True)
 class _Repository:
-    """Where a registry keeps an image, and what opens it."""
+    """The address of an image repository."""
 
     address: str
     host: str
@@ -32,7 +32,7 @@ class _Repository:
 
 
 def resolve_tag(image: str) -> str:
-    """The digest that NAME:TAG stands for at this moment; a name alone means the tag `latest`."""
+    """The current digest of NAME:TAG; the tag defaults to `latest`."""
     name = strip_image_tag(image)
     repository = _parse_repository(name)
     tag = image[len(name) + 1 :] or "latest"
@@ -41,7 +41,7 @@ def resolve_tag(image: str) -> str:
 
 
 def platform_digests(image: str) -> dict[str, str]:
-    """The digest of each platform of NAME@DIGEST, by OS/CPU."""
+    """The digest of each platform of NAME@DIGEST, by OS/ARCHITECTURE."""
     name, _, digest = image.partition("@")
     repository = _parse_repository(name)
     manifest = _fetch_json(repository, f"manifests/{digest}", digest, (*_INDEX_TYPES, *_MANIFEST_TYPES))
@@ -52,7 +52,7 @@ def platform_digests(image: str) -> dict[str, str]:
             if item.get("platform", {}).get("os", "unknown") != "unknown"  # attestations have none
         }
         if not found:
-            raise StepError(f"the index {image} holds no image", "name another image")
+            raise StepError(f"the index {image} has no image for any platform", "use another image")
         return found
     config = manifest["config"]["digest"]
     return {_platform_name(_fetch_json(repository, f"blobs/{config}", config, ("*/*",))): digest}
@@ -64,7 +64,8 @@ def _platform_name(about: Mapping[str, Any]) -> str:
 
 
 def _parse_repository(name: str) -> _Repository:
-    """Docker's rules: a first part with a dot, a colon or `localhost` is a registry; else its own."""
+    """Parse by Docker's rules: a first part with a dot, a colon or `localhost` is a registry; otherwise
+    the image is on Docker Hub."""
     first, slash, rest = name.partition("/")
     if not slash or not (first == "localhost" or "." in first or ":" in first):
         return _Repository("https://registry-1.docker.io", "docker.io", name if slash else f"library/{name}")
@@ -73,18 +74,19 @@ def _parse_repository(name: str) -> _Repository:
 
 
 def _fetch_json(repository: _Repository, path: str, digest: str, types: tuple[str, ...]) -> dict[str, Any]:
-    """A JSON document of a registry, held to its digest."""
+    """A JSON document of a registry, verified against its digest."""
     data = _fetch(repository, path, {"Accept": ", ".join(types)})
     if "sha256:" + hashlib.sha256(data).hexdigest() != digest:
         raise StepError(
-            f"{repository.host} gives something else under the digest {digest}", "do not trust this registry"
+            f"digest mismatch: {repository.host} returned different content for {digest}",
+            "do not trust this registry",
         )
     try:
         found = json.loads(data)
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise StepError(f"what {repository.host} keeps under {digest} is no image", "check the digest")
+        raise StepError(f"{digest} at {repository.host} is not an image", "check the digest")
     return found
 
 
@@ -101,18 +103,16 @@ def _fetch(repository: _Repository, path: str, headers: Mapping[str, str]) -> by
             }
             response = requests.get(address, headers=opened, timeout=_TIMEOUT_SECONDS)
     except requests.RequestException as error:
-        message = f"the registry {repository.host} cannot be reached: {type(error).__name__}"
+        message = f"cannot reach the registry {repository.host}: {type(error).__name__}"
         raise StepError(message, "check the network and try again", retriable=True) from None
     if response.status_code != 200:
-        advice = "check its name, and its tag or digest; `docker login` if it is private"
-        raise StepError(
-            f"{repository.host} does not give {repository.name}: status {response.status_code}", advice
-        )
+        advice = "check the name, and the tag or the digest; run `docker login` for a private image"
+        raise StepError(f"{repository.host} refused {repository.name}: status {response.status_code}", advice)
     return response.content
 
 
 def _authorization(repository: _Repository, challenge: str) -> str:
-    """The Authorization header: a token of the registry, or the user's name and password."""
+    """The Authorization header: a bearer token of the registry, or basic authentication."""
     import requests
 
     user = _credentials(repository.host)
@@ -123,22 +123,22 @@ def _authorization(repository: _Repository, challenge: str) -> str:
     query = {name: fields[name] for name in ("service", "scope") if name in fields}
     response = requests.get(fields.get("realm", ""), params=query, auth=user, timeout=_TIMEOUT_SECONDS)
     if response.status_code != 200:
-        message = f"{repository.host} does not open {repository.name}: status {response.status_code}"
-        raise StepError(message, "`docker login` to it, if it is private")
+        message = f"{repository.host} refused access to {repository.name}: status {response.status_code}"
+        raise StepError(message, "run `docker login` for a private image")
     token = response.json()
     return f"Bearer {token.get('token') or token.get('access_token', '')}"
 
 
 def _credentials(host: str) -> tuple[str, str] | None:
-    """What `docker login` has kept for this registry."""
+    """The credentials that `docker login` stored for this registry."""
     from docker.auth import load_config
     from docker.errors import DockerException
 
     try:
-        found = load_config().resolve_authconfig(host)
-    except DockerException:  # a store of secrets that cannot be read
+        config = load_config().resolve_authconfig(host)
+    except DockerException:  # an unreadable credential store
         return None
-    name, secret = (found or {}).get("username"), (found or {}).get("password")
+    name, secret = (config or {}).get("username"), (config or {}).get("password")
     return (name, secret) if name and secret else None
 
 

@@ -1,4 +1,4 @@
-"""Resolves the values of a lock that only the hub or a registry knows."""
+"""Resolves the entries of a lock with queries to the Hub and to registries."""
 
 from collections.abc import Callable, Mapping
 
@@ -14,9 +14,9 @@ QueryListener = Callable[[str], None]
 def resolve_entries(
     required: Mapping[EntryId, str | None], known: Mapping[EntryId, str], on_query: QueryListener
 ) -> dict[EntryId, str]:
-    """A value for each entry: the required one, else the known one, else the one that a query returns.
+    """A value for each entry: the required one, else the known one, else the result of a query.
 
-    Raises StepError for what cannot be found out.
+    Raises StepError when a query fails.
     """
     return {id: value or known.get(id) or _query(id, on_query) for id, value in sorted(required.items())}
 
@@ -30,7 +30,7 @@ def _query(id: EntryId, on_query: QueryListener) -> str:
 
 
 def _resolve_image(name: str) -> str:
-    """What an image is: its digest, if it was named by a tag, and that of each platform in it."""
+    """The digest of an image named by a tag, and the digest of each platform."""
     by_tag = "@" not in name
     digest = resolve_tag(name) if by_tag else name.partition("@")[2]
     platforms = platform_digests(f"{strip_image_tag(name)}@{digest}" if by_tag else name)

@@ -7,15 +7,13 @@ from typing import ClassVar, Literal
 
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.preference_training import PAIR_COLUMNS, train_on_pairs
+from posttrain.runtime.training.step_arithmetic import check_batch_loss, reference_arguments, row_schedule
 from posttrain.runtime.training.training_params import (
     HEAVY_IMPORTS,
     STACK,
     ReferenceParams,
     RowParams,
-    check_batch_loss,
     key_neutral_params,
-    reference_arguments,
-    row_schedule,
 )
 from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method, Schedule

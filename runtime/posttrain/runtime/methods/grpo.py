@@ -1,4 +1,4 @@
-"""Group relative policy optimization (GRPO): trains on groups of completions whose rewards are compared per prompt."""
+"""Group relative policy optimization (GRPO): compares the rewards of several completions of each prompt."""
 
 from typing import Any, ClassVar, Literal
 
@@ -78,8 +78,8 @@ class GrpoParams(RolloutParams):
             )
         if self.importance_sampling_level == "sequence" and self.loss_type not in ("grpo", "sapo", "luspo"):
             raise ValueError(
-                f"with `importance_sampling_level: sequence` the loss `{self.loss_type}` weights each sequence"
-                " by its length; for GSPO set `loss_type: grpo`"
+                f"with `importance_sampling_level: sequence` the loss `{self.loss_type}` weights each"
+                " sequence by its length; for GSPO set `loss_type: grpo`"
             )
 
 

@@ -1,17 +1,17 @@
-"""Identity preference optimization (IPO): DPO with a squared loss, which resists overfitting to clear preferences."""
+"""Identity preference optimization (IPO): DPO with a squared loss, which resists overfitting."""
 
 from typing import ClassVar
 
 from posttrain.runtime.methods.dpo import DpoParams, train
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.preference_training import PAIR_COLUMNS
+from posttrain.runtime.training.step_arithmetic import row_schedule
 from posttrain.runtime.training.training_params import (
     HEAVY_IMPORTS,
     STACK,
     ReferenceParams,
     RowParams,
     key_neutral_params,
-    row_schedule,
 )
 from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method

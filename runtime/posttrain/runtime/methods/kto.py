@@ -1,17 +1,15 @@
-"""Kahneman-Tversky optimization (KTO): trains on completions labeled desirable or undesirable, without pairs."""
+"""Kahneman-Tversky optimization (KTO): trains on single completions labeled desirable or undesirable."""
 
 from typing import Any, ClassVar, Literal
 
 from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.training.step_arithmetic import reference_arguments, row_arguments, row_schedule
 from posttrain.runtime.training.training_params import (
     HEAVY_IMPORTS,
     STACK,
     ReferenceParams,
     RowParams,
     key_neutral_params,
-    reference_arguments,
-    row_arguments,
-    row_schedule,
 )
 from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method, Schedule

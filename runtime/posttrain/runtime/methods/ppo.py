@@ -1,4 +1,4 @@
-"""Proximal policy optimization (PPO): trains on token-level advantages, which a learned value model estimates.
+"""Proximal policy optimization (PPO): trains on token-level advantages, estimated with a value model.
 
 TRL has no PPO trainer since release 1.13, so posttrain has its own, in `runtime/ppo`.
 """
@@ -6,15 +6,13 @@ TRL has no PPO trainer since release 1.13, so posttrain has its own, in `runtime
 from typing import ClassVar, Literal
 
 from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.training.step_arithmetic import accumulation_steps, check_warmup, resolve_learning_rate
 from posttrain.runtime.training.training_params import (
     HEAVY_IMPORTS,
     STACK,
     PromptParams,
     TrainingParams,
-    accumulation_steps,
-    check_warmup,
     key_neutral_params,
-    resolve_learning_rate,
 )
 from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method, Schedule
@@ -106,7 +104,9 @@ class PpoParams(PromptParams, TrainingParams):
     cliprange_high: float | None = field(
         default=None,
         gt=0,
-        description="The upper clipping range: the ratio is clipped at 1 + cliprange_high. Default: cliprange.",
+        description=(
+            "The upper clipping range: the ratio is clipped at 1 + cliprange_high. Default: cliprange."
+        ),
     )
     value_model: Literal["separate", "shared"] = field(
         default="separate",

@@ -1,4 +1,4 @@
-"""REINFORCE leave-one-out (RLOO): the baseline of a completion is the mean reward of its prompt's other completions."""
+"""REINFORCE leave-one-out (RLOO): the baseline is the mean reward of the prompt's other completions."""
 
 from typing import ClassVar
 
@@ -42,7 +42,9 @@ class RlooParams(RolloutParams):
     def check(self) -> None:
         super().check()
         if self.reward_clip_range is not None and self.reward_clip_range[0] >= self.reward_clip_range[1]:
-            raise ValueError("reward_clip_range must be [minimum, maximum], with the minimum below the maximum")
+            raise ValueError(
+                "reward_clip_range must be [minimum, maximum], with the minimum below the maximum"
+            )
 
 
 EXTENSION = Method(

@@ -3,14 +3,8 @@
 from typing import Any, ClassVar, Literal
 
 from posttrain.runtime.step_context import StepContext
-from posttrain.runtime.training.training_params import (
-    HEAVY_IMPORTS,
-    STACK,
-    RowParams,
-    key_neutral_params,
-    row_arguments,
-    row_schedule,
-)
+from posttrain.runtime.training.step_arithmetic import row_arguments, row_schedule
+from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
 from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method, Schedule
 from posttrain.spec.validation import parse_declaration
@@ -36,7 +30,7 @@ class SftParams(RowParams):
 
 
 def schedule(params: SftParams, rows: int) -> Schedule:
-    """Return the schedule for `rows` rows, or for as many packed sequences once the trainer has packed them."""
+    """Return the schedule for `rows` rows or, once the trainer has packed them, `rows` packed sequences."""
     planned = row_schedule(params, rows)
     fewer = params.packing and params.max_steps is None
     return Schedule(steps=planned.steps, rows_per_step=planned.rows_per_step, is_upper_bound=fewer)

@@ -4,13 +4,8 @@ from typing import ClassVar
 
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.preference_training import PAIR_COLUMNS, import_experimental, train_on_pairs
-from posttrain.runtime.training.training_params import (
-    HEAVY_IMPORTS,
-    STACK,
-    RowParams,
-    key_neutral_params,
-    row_schedule,
-)
+from posttrain.runtime.training.step_arithmetic import row_schedule
+from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
 from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method
 from posttrain.spec.validation import parse_declaration

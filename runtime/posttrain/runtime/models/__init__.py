@@ -1,1 +1,1 @@
-"""Making, loading and saving models and tokenizers."""
+"""Creates, loads and saves models and tokenizers."""

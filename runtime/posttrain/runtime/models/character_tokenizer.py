@@ -1,4 +1,4 @@
-"""Builds a tokenizer from nothing: one token a character, and one for each word that is named."""
+"""Builds a character-level tokenizer: one token for each character, and one for each listed word."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,11 +7,11 @@ PAD, END, UNKNOWN = "<|pad|>", "<|end|>", "<|unknown|>"
 
 
 def build_character_tokenizer(alphabet: str, words: Sequence[str]) -> Any:
-    """A fast tokenizer over an alphabet. Words become tokens of their own, shown when decoded.
+    """Build a fast tokenizer over an alphabet. Each word is one token, which decoding shows.
 
-    The library takes another class than the saved one for some architectures (qwen2 among them): byte-level
-    BPE, which it fills with this vocabulary. So the letters stand in that form here as well, as bytes; those
-    that are more than a byte are added as words are, which every class keeps.
+    For some architectures, such as qwen2, transformers ignores the saved tokenizer class and loads this
+    vocabulary into byte-level BPE. Therefore ASCII characters are stored in their byte-level form. Other
+    characters have more than one byte; they are added tokens, like words, which every class supports.
     """
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -24,7 +24,7 @@ def build_character_tokenizer(alphabet: str, words: Sequence[str]) -> Any:
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token=UNKNOWN))
     alone = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([alone, as_bytes])
-    # Not the byte-level decoder: it would take an added letter such as é for the byte of that number.
+    # Not the byte-level decoder: it would decode an added character such as é as the byte of that number.
     back = [decoders.Replace(byte, letter) for letter, byte in plain.items() if byte != letter]
     tokenizer.decoder = decoders.Sequence([*back, decoders.Fuse()])
     tokenizer.add_special_tokens(special)

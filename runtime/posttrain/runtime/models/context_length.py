@@ -1,4 +1,4 @@
-"""How long a sequence a model takes."""
+"""Reads the context length of a model from its configuration."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ _NO_LIMIT = 1 << 30
 
 
 def context_length(model: Any) -> int:
-    """The longest sequence that a model takes, in tokens; of a model, or of what holds its `config`."""
+    """Return the context length in tokens of a model, or of another object with its `config`."""
     config = model.config.get_text_config()
     for name in ("max_position_embeddings", "n_positions", "seq_length"):
-        found = getattr(config, name, None)
-        if isinstance(found, int):
-            return found
+        length = getattr(config, name, None)
+        if isinstance(length, int):
+            return length
     return _NO_LIMIT

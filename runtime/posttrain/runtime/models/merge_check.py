@@ -1,15 +1,15 @@
-"""Whether a merged model answers as its adapter did."""
+"""Checks that a merged model has the same logits as its adapter."""
 
 from typing import Any
 
 from posttrain.runtime.errors import StepError
 
-# The largest difference of a logit that rounding explains, as a share of the largest logit.
+# The largest logit difference that rounding explains, relative to the largest logit.
 _TOLERANCE = {"torch.float32": 1e-4, "torch.float16": 1e-2, "torch.bfloat16": 5e-2}
 
 
 def probe_tokens(vocabulary: int) -> Any:
-    """Sequences of tokens that both are asked about; the same for the same vocabulary."""
+    """Return random token sequences for the comparison; they depend only on the vocabulary size."""
     import torch
 
     draw = torch.Generator().manual_seed(0)
@@ -17,13 +17,17 @@ def probe_tokens(vocabulary: int) -> Any:
 
 
 def check_merged_logits(expected: Any, found: Any, dtype: str) -> float:
-    """The largest difference between two sets of logits, over the largest logit; too much is a fault."""
+    """Return the largest difference of two sets of logits relative to the largest logit.
+
+    Raises StepError if rounding in this dtype does not explain the difference.
+    """
     difference = float((expected - found).abs().max() / expected.abs().max().clamp(min=1e-9))
     limit = _TOLERANCE[dtype]
-    if not difference <= limit:  # what is not a number disagrees too
+    if not difference <= limit:  # also true for NaN
         raise StepError(
-            f"the merged model's logits differ from the adapter's by {difference:.2g} of the largest, and"
-            f" {dtype.removeprefix('torch.')} explains {limit:g}",
-            "export the adapter alone with `merge: false`, or keep the base in float32 (`dtype: float32`)",
+            f"the merged model's logits differ from the adapter's by {difference:.2g} of the largest logit;"
+            f" rounding in {dtype.removeprefix('torch.')} explains at most {limit:g}",
+            "export the adapter without merging (`merge: false`), or load the base model in float32"
+            " (`dtype: float32`)",
         )
     return difference

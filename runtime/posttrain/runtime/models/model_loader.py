@@ -1,4 +1,4 @@
-"""Loads models that earlier steps made: whole weights, or an adapter on what it stands on."""
+"""Loads the models of earlier steps: full weights, or an adapter on its base model."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,27 +12,28 @@ from posttrain.runtime.models.peft_adapters import CAUSAL_LM, SEQ_CLS
 from posttrain.runtime.models.pretrained_weights import load_weights, shorten_message
 from posttrain.runtime.step_context import StepContext
 
-_TOKENIZER_ADVICE = "fetch or save the tokenizer's files again, or name a tokenizer for the model"
-# Classes that are all that tokenizer.json says. The library would take the architecture's own for some.
+_TOKENIZER_ADVICE = "download or save the tokenizer files again, or set `tokenizer` for the model"
+# Generic classes, which tokenizer.json defines completely. AutoTokenizer would replace them by the
+# architecture's own class for some models.
 _GENERIC_TOKENIZER_CLASSES = ("TokenizersBackend", "PreTrainedTokenizerFast")
 
 
 @dataclass(frozen=True)
 class StartingModel:
-    """What a training stage starts from."""
+    """The model and tokenizer that a training stage starts from."""
 
     model: Any
     tokenizer: Any
-    # The configuration of an adapter that the trainer is to put on the model, if any.
+    # The configuration of a new adapter, which the trainer adds to the model; None for no new adapter.
     adapter_config: Any
-    # The key of the product that the trained adapter stands on; None when all weights are trained.
+    # The key of the product that is the base of the trained adapter; None if all weights are trained.
     base_key: str | None
-    # What the product's weights are to be in, where they are trained in something wider.
+    # The dtype of the product's weights, if they are trained in a wider dtype.
     stored_dtype: Any = None
 
 
 def load_for_training(context: StepContext, task: str = CAUSAL_LM) -> StartingModel:
-    """The model that a stage trains, with its tokenizer, as its `adapter` says."""
+    """Load the model and tokenizer that a stage trains, according to its `adapter`."""
     context.events.emit("phase", name="loading")
     folder, adapter = context.inputs["model"], context.params["adapter"]
     tokenizer = load_tokenizer(folder)
@@ -58,7 +59,7 @@ def load_for_training(context: StepContext, task: str = CAUSAL_LM) -> StartingMo
 
 
 def _continues_adapter(folder: Path, adapter: Any, task: str) -> bool:
-    """Whether an adapter goes on. One made for another task has no place for the new head."""
+    """Whether training continues an existing adapter. An adapter for another task lacks the new head."""
     return (
         peft_adapters.is_adapter(folder)
         and adapter["existing_adapter"] == "continue"
@@ -67,9 +68,9 @@ def _continues_adapter(folder: Path, adapter: Any, task: str) -> bool:
 
 
 def full_weights_dir(context: StepContext, folder: Path, name: str = "merged") -> Path:
-    """A folder with the whole weights of a product: its own, or those of its adapter merged.
+    """Return a folder with the full weights of a product: its own, or a new one with the merged adapter.
 
-    TRL makes its reference from the folder that a model was loaded from, so merged weights need one.
+    TRL loads its reference model from the folder of the trained model, so merged weights need a folder.
     """
     if not peft_adapters.is_adapter(folder):
         return folder
@@ -87,7 +88,7 @@ def load_model(
     quantize: str = "none",
     seed: int = 0,
 ) -> Any:
-    """A product's model. An adapter stays apart from its base, as it was trained."""
+    """Load the model of a product. An adapter is not merged."""
     if not peft_adapters.is_adapter(folder):
         return _load_full_weights(folder, task or model_origin.model_task(folder), quantize, seed)
     from peft import PeftModel
@@ -102,14 +103,14 @@ def load_model(
 
 
 def load_checkpoint(context: StepContext, checkpoint: Path) -> Any:
-    """The model of a checkpoint of a training stage: whole weights, or an adapter on what it trains on."""
+    """Load the model of a training checkpoint: full weights, or an adapter on its base model."""
     if not (checkpoint / "adapter_config.json").exists():
         return _load_full_weights(checkpoint, CAUSAL_LM, "none")
     from peft import PeftModel
 
     folder, adapter = context.inputs["model"], context.params["adapter"]
-    goes_on = _continues_adapter(folder, adapter, CAUSAL_LM)
-    below = peft_adapters.base_model_dir(folder) if goes_on else folder
+    continues = _continues_adapter(folder, adapter, CAUSAL_LM)
+    below = peft_adapters.base_model_dir(folder) if continues else folder
     base = load_model(below)
     if peft_adapters.is_adapter(below):
         base = base.merge_and_unload(safe_merge=True)
@@ -117,33 +118,31 @@ def load_checkpoint(context: StepContext, checkpoint: Path) -> Any:
 
 
 def _load_merged(folder: Path, task: str, quantize: str) -> Any:
-    """An adapter's product as whole weights. They are merged in full precision, whatever follows."""
+    """Load an adapter's product as full weights. They are merged in full precision, then quantized."""
     model = load_model(folder).merge_and_unload(safe_merge=True)
     if quantize == "none" and task == peft_adapters.adapter_task(folder):
         return model
     with TemporaryDirectory() as merged:
         model.save_pretrained(merged, safe_serialization=True)
         loaded = _load_full_weights(Path(merged), task, quantize)
-        loaded.name_or_path = (
-            model.name_or_path
-        )  # a folder that stays: vLLM starts from the one that it names
+        loaded.name_or_path = model.name_or_path  # a permanent folder, from which vLLM can start
         return loaded
 
 
 def _load_full_weights(folder: Path, task: str, quantize: str, seed: int = 0) -> Any:
-    """Whole weights, from safetensors only and without code of their own."""
+    """Load full weights, from safetensors only and without remote code."""
     from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, set_seed
 
     arguments: dict[str, Any] = quantization.quantization_arguments(quantize)
     if task == SEQ_CLS:
-        set_seed(seed)  # the head of a new scorer is drawn
+        set_seed(seed)  # the head of a new scorer is initialized at random
         arguments["num_labels"] = 1
     kind = AutoModelForSequenceClassification if task == SEQ_CLS else AutoModelForCausalLM
     return load_weights(kind, folder, task == SEQ_CLS, arguments)
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """The tokenizer of a folder, as its files have it."""
+    """Load the tokenizer of a folder, with the class that its files name."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     arguments: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
@@ -155,5 +154,5 @@ def load_tokenizer(folder: Path) -> Any:
         return kind.from_pretrained(folder, **arguments)
     except (ValueError, OSError) as error:
         raise StepError(
-            f"the tokenizer cannot be read: {shorten_message(error)}", _TOKENIZER_ADVICE
+            f"the tokenizer cannot be loaded: {shorten_message(error)}", _TOKENIZER_ADVICE
         ) from None

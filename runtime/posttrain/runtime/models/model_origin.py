@@ -1,4 +1,4 @@
-"""What a model's folder says about itself: what it does, where it came from, how it is loaded."""
+"""Reads and writes the metadata of a model folder: its task, its origin, and its quantization."""
 
 from pathlib import Path
 from typing import Any
@@ -10,18 +10,18 @@ ORIGIN_FILE = "origin.json"
 
 
 def write_origin(folder: Path, declared: dict[str, Any], revision: str | None) -> None:
-    """Note what a declared model was taken from, for those who export what stands on it."""
+    """Record the origin of a declared model, for exports of models that derive from it."""
     about = {"from": declared["from"], "revision": revision, "quantize": declared["quantize"]}
     atomic_io.write_json(folder / ORIGIN_FILE, about)
 
 
 def read_origin(folder: Path) -> dict[str, Any]:
-    """The note of a declared model; empty for what was trained or merged."""
+    """Return the recorded origin of a declared model; empty for trained and merged models."""
     return atomic_io.read_json(folder / ORIGIN_FILE) or {}
 
 
 def model_task(folder: Path) -> str:
-    """What whole weights do, by the class that their configuration names."""
+    """Return the task of full weights, from the architecture in their configuration."""
     config = atomic_io.read_json(folder / "config.json") or {}
     names = config.get("architectures") or [""]
     return SEQ_CLS if names[0].endswith("ForSequenceClassification") else CAUSAL_LM

@@ -1,4 +1,4 @@
-"""Writes what a training stage made: whole weights or an adapter, with tokenizer and template."""
+"""Saves the product of a training stage: full weights or an adapter, with tokenizer and chat template."""
 
 import shutil
 from collections.abc import Iterable
@@ -19,10 +19,10 @@ def save_trained(
     weights: Any = None,
     stored: Any = None,
 ) -> dict[str, int]:
-    """Write a trained model to `out`; gives how many parameters it has and how many were trained.
+    """Save a trained model to `out`. Returns its number of parameters and of trained parameters.
 
-    `weights` are given where the model itself holds but a part of them, `stored` where they were trained in
-    something wider than they are to be written in.
+    `weights` holds the full weights if the model itself is sharded. `stored` is the dtype to save in, if the
+    model was trained in a wider dtype.
     """
     _check_finite(model.named_parameters() if weights is None else weights.items())
     if stored is not None:
@@ -35,7 +35,7 @@ def save_trained(
         shutil.rmtree(scratch)
     if base is None:
         model.save_pretrained(scratch, safe_serialization=True, **state)
-        if stored is not None and weights is not None:  # it goes by the model's own
+        if stored is not None and weights is not None:  # save_pretrained records the dtype of the model
             config = atomic_io.read_json(scratch / "config.json")
             config["dtype"] = str(stored).removeprefix("torch.")
             atomic_io.write_json(scratch / "config.json", config, sync=False)
@@ -43,7 +43,7 @@ def save_trained(
         peft_adapters.save_adapter(model, scratch, base, **state)
     _reset_tokenizer_state(tokenizer)
     tokenizer.save_pretrained(scratch)
-    # Reports of the trainer's own are no part of the model.
+    # The trainer's arguments are not part of the model.
     (scratch / "training_args.bin").unlink(missing_ok=True)
     for path in sorted(scratch.iterdir()):
         shutil.move(path, out / path.name)
@@ -51,28 +51,30 @@ def save_trained(
 
 
 def _check_finite(weights: Iterable[tuple[str, Any]]) -> None:
-    """The last step may have broken what its own loss could not show."""
+    """Check the weights for NaN and infinity. The last step may cause them after its loss was checked."""
     for name, weight in weights:
         if weight.is_floating_point() and not weight.detach().isfinite().all():
-            message = f"the trained weights are no numbers: {name} among them"
+            message = f"the trained weights contain NaN or infinity, for example in {name}"
             raise StepError(message, "lower the learning rate, raise warmup_steps, or train in float32")
 
 
 def _cast_to_stored_dtype(weights: dict[str, Any], stored: Any) -> dict[str, Any]:
-    """The weights in what they are stored in; those that are one under two names stay one."""
-    found: dict[int, Any] = {}
+    """Cast the weights to the stored dtype. Tied weights stay tied."""
+    cast: dict[int, Any] = {}
     for weight in weights.values():
         if weight.is_floating_point():
-            found.setdefault(weight.data_ptr(), weight.to(stored))
+            cast.setdefault(weight.data_ptr(), weight.to(stored))
     return {
-        name: found[weight.data_ptr()] if weight.is_floating_point() else weight
+        name: cast[weight.data_ptr()] if weight.is_floating_point() else weight
         for name, weight in weights.items()
     }
 
 
 def _reset_tokenizer_state(tokenizer: Any) -> None:
-    """A fast tokenizer keeps how it padded and cut last, and would write it down: a run that goes on after
-    its last step has not called it since."""
+    """Reset padding and truncation of a fast tokenizer, which stores the last used ones in its files.
+
+    Otherwise the files would differ in a run that is resumed after its last step.
+    """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
         backend.no_padding()
@@ -80,7 +82,7 @@ def _reset_tokenizer_state(tokenizer: Any) -> None:
 
 
 def parameter_counts(model: Any) -> dict[str, int]:
-    """The parameters of a model, its adapter aside, and how many are trained."""
+    """Return the number of parameters of a model without its adapter, and of trained parameters."""
     weights = list(model.named_parameters())
     return {
         "parameters": sum(_num_elements(weight) for name, weight in weights if ".lora_" not in name),
@@ -89,5 +91,5 @@ def parameter_counts(model: Any) -> dict[str, int]:
 
 
 def _num_elements(weight: Any) -> int:
-    """The numbers in a weight; one that DeepSpeed has divided says it by another name."""
+    """Return the number of elements of a weight; DeepSpeed has its own attribute for sharded weights."""
     return int(getattr(weight, "ds_numel", weight.numel()))

@@ -1,7 +1,7 @@
-"""Adapters as products: which base one stands on, what a new one trains, how one is saved.
+"""Configures, saves and resolves adapters, and finds their base models.
 
-The product of a LoRA stage holds the adapter, the tokenizer and its template, and `base.json`,
-which names the product that it stands on: a sibling in the same store.
+The product of a LoRA stage contains the adapter, the tokenizer and its chat template, and `base.json`, which
+names the product of the base model in the same store.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,40 +14,40 @@ from posttrain.runtime.errors import StepError
 
 BASE_FILE = "base.json"
 _CONFIG_FILE = "adapter_config.json"
-# What a scorer has that a writer has not: PEFT's name for the task.
+# PEFT's task types of a scorer and of a language model.
 SEQ_CLS = "SEQ_CLS"
 CAUSAL_LM = "CAUSAL_LM"
 
 
 def is_adapter(folder: Path) -> bool:
-    """Whether a product is an adapter, and not whole weights."""
+    """Whether a product is an adapter instead of full weights."""
     return (folder / BASE_FILE).exists()
 
 
 def base_model_dir(folder: Path) -> Path:
-    """The product that an adapter stands on."""
+    """Return the folder of an adapter's base model."""
     key = atomic_io.read_json(folder / BASE_FILE)["key"]
     base = folder.parent.parent / key / "files"
     if not base.is_dir():
         raise StepError(
-            f"the adapter stands on the product {key}, which is not in the store any more",
-            "run the recipe again: the stage that made it runs again",
+            f"the base model of the adapter, product {key}, is missing from the store",
+            "run the recipe again, which recreates it",
         )
     return base
 
 
 def product_key(folder: Path) -> str:
-    """The key of the product whose files are in this folder."""
+    """Return the key of the product with this files folder."""
     return folder.parent.name
 
 
 def adapter_task(folder: Path) -> str:
-    """What an adapter's model does: write text, or score it."""
+    """Return the task type of an adapter: language model or scorer."""
     return atomic_io.read_json(folder / _CONFIG_FILE)["task_type"]
 
 
 def new_lora_config(adapter: Mapping[str, Any], model: Any, task: str) -> Any:
-    """The configuration of an adapter that starts at zero."""
+    """Return the configuration of a new LoRA adapter."""
     from peft import LoraConfig
     from transformers.pytorch_utils import Conv1D
 
@@ -57,7 +57,7 @@ def new_lora_config(adapter: Mapping[str, Any], model: Any, task: str) -> Any:
         use_rslora=adapter.get("use_rslora", False),
         lora_dropout=adapter["lora_dropout"],
         target_modules=resolve_target_modules(adapter["target_modules"], model),
-        # GPT-2 keeps its weights the other way round.
+        # GPT-2's Conv1D layers have transposed weights.
         fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
         bias="none",
         task_type=task,
@@ -65,23 +65,23 @@ def new_lora_config(adapter: Mapping[str, Any], model: Any, task: str) -> Any:
 
 
 def resolve_target_modules(target_modules: str | Sequence[str], model: Any) -> list[str]:
-    """The names of the modules that get an adapter; all of them exist in the model."""
+    """Return the names of the modules that get an adapter. Raises StepError for unknown names."""
     linear = linear_modules(model)
     if target_modules == "all-linear":
         return linear
     if target_modules == "auto":
-        found = find_architecture(model.config.model_type)
-        target_modules = found.lora if found else ()
+        architecture = find_architecture(model.config.model_type)
+        target_modules = architecture.lora if architecture else ()
         if not target_modules:
             raise StepError(
-                f"`target_modules: auto` knows no modules for the architecture {model.config.model_type}",
-                f"name them under adapter.target_modules; it has {', '.join(linear)}",
+                f"`target_modules: auto` does not support the architecture {model.config.model_type}",
+                f"list modules in adapter.target_modules; the model has {', '.join(linear)}",
             )
     missing = [name for name in target_modules if not any(_matches_module(module, name) for module in linear)]
     if missing:
         raise StepError(
-            f"the model has no modules named {', '.join(missing)} for an adapter to go on",
-            f"it has {', '.join(linear)}",
+            f"the model has no linear modules named {', '.join(missing)}, which target_modules lists",
+            f"its linear modules are {', '.join(linear)}",
         )
     return list(target_modules)
 
@@ -91,7 +91,7 @@ def _matches_module(module: str, name: str) -> bool:
 
 
 def linear_modules(model: Any) -> list[str]:
-    """The last names of the modules that an adapter can go on, the output layer aside."""
+    """Return the last name components of the model's linear modules, without the output layer."""
     from torch import nn
     from transformers.pytorch_utils import Conv1D
 
@@ -105,9 +105,9 @@ def linear_modules(model: Any) -> list[str]:
 
 
 def save_adapter(model: Any, folder: Path, base: str, **arguments: Any) -> None:
-    """Write the trained adapter alone, and the key of the product that it stands on."""
+    """Save the trained adapter without its base model, and the key of the base model's product."""
     config = model.peft_config["default"]
-    # A path of this machine has no place in a product; base.json is what counts.
+    # Products must not contain local paths. We read base.json; this relative path is for PEFT.
     config.base_model_name_or_path = f"../../{base}/files"
     config.target_modules = sorted(config.target_modules)
     model.save_pretrained(folder, selected_adapters=["default"], safe_serialization=True, **arguments)

@@ -1,6 +1,6 @@
-"""Reads weights from a folder, and holds them to the configuration beside them.
+"""Loads weights from a folder, and checks them against the model's configuration.
 
-By itself the library gives random values to whatever the files lack, and says so in its log alone.
+Without the check, transformers initializes missing weights at random, and reports that only in its log.
 """
 
 import re
@@ -13,32 +13,34 @@ from posttrain.runtime.errors import StepError
 _MAX_SHOWN = 3
 _MAX_MESSAGE_CHARS = 240
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
-_ADVICE = "fetch or save the model again: its config.json and its weights belong to different models"
-# What a scorer has for itself, and a writer's head, which a scorer does without.
+_ADVICE = "download or save the model again: its config.json and its weights belong to different models"
+# The head of a scorer, and the output layer of a language model, which a scorer does not have.
 _HEAD_PREFIXES = ("score.", "classifier.", "lm_head.")
 
 
 def load_weights(kind: Any, folder: Path, scores: bool, arguments: dict[str, Any]) -> Any:
-    """The model of a folder, by this class of transformers; `scores` is whether its head may be a new one."""
-    model, found = _from_pretrained(kind, folder, arguments)
-    if found["mismatched_keys"]:
-        name, has, expected = sorted(found["mismatched_keys"])[0]
+    """Load the model of a folder with a class of transformers; with `scores`, its head may be missing."""
+    model, info = _from_pretrained(kind, folder, arguments)
+    if info["mismatched_keys"]:
+        name, actual, expected = sorted(info["mismatched_keys"])[0]
         raise StepError(
-            f"the weights do not fit config.json: {name} is {_format_shape(has)} and should be"
+            f"the weights do not match config.json: {name} has the shape {_format_shape(actual)} instead of"
             f" {_format_shape(expected)}",
             _ADVICE,
         )
-    lacking = [name for name in found["missing_keys"] if not (scores and name.startswith(_HEAD_PREFIXES))]
-    if lacking:
-        raise StepError(f"the model's files lack {_format_names(lacking)}", _ADVICE)
-    beyond = _extra_layers(model, found["unexpected_keys"])
-    if beyond:
-        raise StepError(f"the model's config.json has no place for {_format_names(beyond)}", _ADVICE)
+    missing = [name for name in info["missing_keys"] if not (scores and name.startswith(_HEAD_PREFIXES))]
+    if missing:
+        raise StepError(f"the model's files lack {_format_names(missing)}", _ADVICE)
+    extra = _extra_layers(model, info["unexpected_keys"])
+    if extra:
+        raise StepError(
+            f"the model's files contain {_format_names(extra)} that config.json does not declare", _ADVICE
+        )
     return model
 
 
 def _extra_layers(model: Any, names: Iterable[str]) -> list[str]:
-    """The weights of layers like those that the model has, but more of them. Other surplus does no harm."""
+    """Return unexpected weights that belong to additional layers. Other extra weights are harmless."""
     known = {_NUMBER.sub("#", name) for name, _ in model.named_parameters()}
     return [name for name in names if _NUMBER.sub("#", name) in known]
 
@@ -60,17 +62,17 @@ def _from_pretrained(kind: Any, folder: Path, arguments: dict[str, Any]) -> tupl
     except SafetensorError as error:
         raise StepError(
             f"the model's weights cannot be read: {error}",
-            "a file is cut short or damaged: fetch or save the model again",
+            "a file is incomplete or corrupt: download or save the model again",
         ) from None
-    except (ValueError, StrictDataclassError) as error:  # JSON that is none is a ValueError too
-        message = f"the model's config.json cannot be used: {shorten_message(error)}"
+    except (ValueError, StrictDataclassError) as error:  # invalid JSON is also a ValueError
+        message = f"the model's config.json is invalid: {shorten_message(error)}"
         raise StepError(
-            message, "correct it, or take a model that the installed transformers knows"
+            message, "fix it, or use a model that the installed transformers release supports"
         ) from None
 
 
 def shorten_message(error: Exception) -> str:
-    """What a library says at length, as a sentence or two."""
+    """Collapse whitespace in a library's error message and limit its length."""
     text = " ".join(str(error).split())
     return text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]} ..."
 

@@ -1,4 +1,4 @@
-"""Loading weights in fewer bits, for adapters to stand on. It needs a GPU and bitsandbytes."""
+"""Loads quantized base weights for adapters. Requires a GPU and bitsandbytes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from posttrain.runtime.models import model_origin, peft_adapters
 
 
 def quantization_type(adapter: Mapping[str, Any], folder: Path) -> str:
-    """How the frozen weights under an adapter are loaded: none, int8 or nf4."""
+    """Return the quantization of the frozen weights under an adapter: none, int8 or nf4."""
     if adapter["type"] == "qlora":
         return "nf4"
     while peft_adapters.is_adapter(folder):
@@ -18,7 +18,7 @@ def quantization_type(adapter: Mapping[str, Any], folder: Path) -> str:
 
 
 def quantization_arguments(quantize: str) -> dict[str, Any]:
-    """What `from_pretrained` takes to load so."""
+    """Return the arguments of `from_pretrained` for a quantization."""
     if quantize == "none":
         return {}
     import torch
@@ -26,7 +26,7 @@ def quantization_arguments(quantize: str) -> dict[str, Any]:
     _check_available(quantize)
     from transformers import BitsAndBytesConfig
 
-    # Of several processes each has a GPU of its own, and has been put on it.
+    # The current device: each of several processes has its own GPU.
     place = {"": torch.cuda.current_device()}
     if quantize == "int8":
         return {"quantization_config": BitsAndBytesConfig(load_in_8bit=True), "device_map": place}
@@ -40,7 +40,7 @@ def quantization_arguments(quantize: str) -> dict[str, Any]:
 
 
 def _compute_dtype() -> Any:
-    """bfloat16, but for older GPUs, which have it in name alone."""
+    """Return bfloat16, or float16 for older GPUs, which only emulate bfloat16."""
     import torch
 
     able = torch.cuda.is_bf16_supported(including_emulation=False)
@@ -55,11 +55,11 @@ def _check_available(quantize: str) -> None:
     advice = "train with `adapter: {type: lora}` instead"
     if not torch.cuda.is_available():
         raise StepError(
-            f"weights in {quantize} need a CUDA GPU, and this machine has none",
-            f"run on a machine that has one, or {advice}",
+            f"{quantize} quantization needs a CUDA GPU, but this machine has none",
+            f"run on a machine with a CUDA GPU, or {advice}",
         )
     if find_spec("bitsandbytes") is None:
         raise StepError(
-            f"weights in {quantize} need bitsandbytes, which is not installed",
+            f"{quantize} quantization needs bitsandbytes, which is not installed",
             f"install posttrain with its extra `cuda`, or {advice}",
         )

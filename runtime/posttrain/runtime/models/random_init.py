@@ -1,4 +1,4 @@
-"""Makes a model with random weights from a declared shape."""
+"""Creates a model with random weights from a declared architecture."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from posttrain.runtime.errors import StepError
 
 
 def random_model(declared: Mapping[str, Any], tokenizer: Any, seed: int) -> Any:
-    """The model, its weights drawn from the seed."""
+    """Create the model, with weights that depend on the seed."""
     from transformers import AutoConfig, AutoModelForCausalLM, set_seed
 
     set_seed(seed)
@@ -24,7 +24,7 @@ def random_model(declared: Mapping[str, Any], tokenizer: Any, seed: int) -> Any:
 
 
 def _model_config(declared: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
-    """What transformers builds the declared shape from: the shape that the compiler calculates with."""
+    """Return the transformers configuration of the declared shape, which the compiler also uses."""
     names = {
         "layers": "num_hidden_layers",
         "hidden": "hidden_size",
@@ -38,7 +38,7 @@ def _model_config(declared: Mapping[str, Any], vocabulary: int) -> dict[str, Any
         declared["model_type"], vocab=vocabulary, **{name: declared[key] for name, key in names.items()}
     )
     if shape is None:
-        raise StepError(f"no architecture is named `{declared['model_type']}`")
+        raise StepError(f"unknown model_type `{declared['model_type']}`")
     configuration = {**transformers_config(shape), "dtype": "float32"}
     if declared["rope_theta"] is not None:
         configuration["rope_parameters"] = {"rope_type": "default", "rope_theta": declared["rope_theta"]}

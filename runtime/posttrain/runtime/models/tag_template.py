@@ -1,7 +1,7 @@
-"""A chat template made from the tags that completions are to hold.
+"""Builds a chat template from the tags that completions should contain.
 
-The prompt ends with the tag that opens the reasoning, so that the model begins inside it; a message
-of the assistant may be written with that tag or without. Every message ends with the end token.
+The prompt ends with the opening tag of the reasoning, so that the completion starts inside it. An assistant
+message may contain that tag or omit it. Every message ends with the end token.
 """
 
 import json
@@ -26,7 +26,7 @@ _TEMPLATE = """\
 
 
 def tag_chat_template(tags: Mapping[str, Any]) -> str:
-    """The template; tags are data in it, whatever characters they hold."""
+    """Return the template. Tags are escaped, so that they can contain any characters."""
     opening = tags["think"][0] if tags["think"] else ""
     return _TEMPLATE.replace("SYSTEM", _jinja_literal(_system_literal(tags))).replace(
         "OPEN", _jinja_literal(opening)
@@ -42,5 +42,5 @@ def _system_literal(tags: Mapping[str, Any]) -> str:
 
 
 def _jinja_literal(text: str) -> str:
-    """A string of Jinja's: JSON's, whose escapes it shares."""
+    """Return a Jinja string literal. Jinja accepts the escapes of JSON."""
     return json.dumps(text, ensure_ascii=False)

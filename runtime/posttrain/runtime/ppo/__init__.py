@@ -1,1 +1,1 @@
-"""Proximal policy optimisation: advantages, losses, rollouts, and the trainer."""
+"""Proximal policy optimization (PPO): advantages, losses, rollouts and the trainer."""

@@ -1,4 +1,4 @@
-"""Makes the trainer of a stage from its parameters."""
+"""Builds the PPO trainer of a stage from its parameters."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +12,8 @@ from posttrain.runtime.ppo.ppo_update import PpoSettings, PpoUpdater
 from posttrain.runtime.ppo.rollout_buffer import AdvantageConfig
 from posttrain.runtime.ppo.rollout_schedule import RolloutSchedule
 from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.training.step_arithmetic import accumulation_steps
 from posttrain.runtime.training.training_loop import TrainingLoop
-from posttrain.runtime.training.training_params import accumulation_steps
 
 
 def build_ppo_trainer(
@@ -23,7 +23,7 @@ def build_ppo_trainer(
     score: Callable[..., list[float | None]],
     critic_learning_rate: float,
 ) -> Any:
-    """The trainer, ready for the loop. `params` are the method's."""
+    """Build the trainer for the training loop; `params` are the parameters of the method."""
     from transformers import TrainingArguments
 
     seed = loop.context.params["seed"]

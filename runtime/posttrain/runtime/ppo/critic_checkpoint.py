@@ -1,10 +1,10 @@
-"""What a checkpoint holds beside the policy: the value model, and the KL coefficient.
+"""Saves and loads PPO checkpoints: the policy, the value model and the KL coefficient.
 
 value.safetensors   the trained weights of the value model: its layers, or the adapter on them, and its head
 ppo.json            the KL coefficient, which the run may have adapted
 
-The product is a policy like any other method's; the value model belongs to the reward of this
-stage, and is no part of it.
+The product contains only the policy. The value model depends on the reward of this stage and is not part of
+it.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _POLICY_PREFIX = "policy."
 def save_checkpoint(
     folder: Path, actor_critic: Any, tokenizer: Any, state: Mapping[str, Any] | None, kl_coef: float
 ) -> None:
-    """Write a checkpoint's models; `state` has the weights where they are gathered from several processes."""
+    """Save the models of a checkpoint; `state` holds the weights if several processes gathered them."""
     from safetensors.torch import save_file
 
     whole = actor_critic.state_dict() if state is None else state

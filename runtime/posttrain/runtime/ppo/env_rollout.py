@@ -1,6 +1,6 @@
-"""Rollouts in an environment: episodes take the place of completions.
+"""Rollouts in an environment, with episodes instead of completions.
 
-Observations are among the tokens: the models read them, and neither is trained on them.
+The tokens of an episode include the observations. The models read them but are not trained on them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,14 @@ from posttrain.runtime.ppo.rollout_schedule import derive_seed
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeSetup:
-    """The environment that the policy acts in, and the seed of all its episodes."""
+    """The environment that the policy acts in, and the base seed of its episodes."""
 
     world: EnvironmentSession
     seed: int
 
 
 class TurnGenerator:
-    """Generates turns by the policy. What is drawn depends on the seed and the number of the turn alone."""
+    """Generates turns with the policy. Sampling depends only on the seed and the number of the turn."""
 
     def __init__(
         self, model: Any, tokenizer: Any, sampling: Mapping[str, Any], seed: int, device: Any
@@ -39,25 +39,25 @@ class TurnGenerator:
         self._device = device
         self._turn = 0
 
-    def generate(self, given: list[list[int]], limit: int) -> GeneratedTurns:
+    def generate(self, prefixes: list[list[int]], limit: int) -> GeneratedTurns:
         seed = derive_seed(self._seed, "turn", self._turn)
         self._turn += 1
         sampling = {**self._sampling, "max_new_tokens": limit}
-        found = generate_after(self._model, self.tokenizer, given, sampling, seed, self._device)
-        rows = zip(found.completions.tolist(), found.mask.sum(dim=1).long().tolist(), strict=True)
+        turns = generate_after(self._model, self.tokenizer, prefixes, sampling, seed, self._device)
+        rows = zip(turns.completions.tolist(), turns.mask.sum(dim=1).long().tolist(), strict=True)
         return [row[:length] for row, length in rows], None
 
 
 def rollout_episodes(
     setup: EpisodeSetup, policy: TurnGenerator, rows: Sequence[Mapping[str, Any]], device: Any
 ) -> tuple[GeneratedCompletions, list[dict[str, Any]]]:
-    """Play an episode for each row; the tokens of all of them, and how each went."""
+    """Run an episode for each row. Returns the tokens of all episodes, and the outcome of each."""
     played = run_token_episodes(setup.world, setup.seed, rows, [row["prompt"] for row in rows], policy)
     return _pad_episodes(played.episodes, policy.tokenizer.pad_token_id, device), played.outcomes
 
 
 def _pad_episodes(episodes: Sequence[TokenizedEpisode], pad: int, device: Any) -> GeneratedCompletions:
-    """Episodes as one batch: prompts padded on the left, what follows them on the right."""
+    """Combine episodes to one batch: prompts padded on the left, the tokens after them on the right."""
     import torch
 
     before, after = max(len(one.prompt) for one in episodes), max(len(one.tokens) for one in episodes)

@@ -1,25 +1,25 @@
-"""Rewards of tokens, KL estimates and generalised advantage estimation.
+"""Token rewards, KL estimators and generalized advantage estimation (GAE).
 
-Everything is a tensor of one row a completion and one column a token; `mask` is 1.0 on the tokens of the
-completion. Nothing here carries a gradient.
+Tensors have one row per completion and one column per token; `mask` is 1.0 on the tokens of the completion.
+No function here propagates gradients.
 """
 
 from collections.abc import Callable
 from typing import Any, Literal
 
 KlEstimator = Literal["k1", "k2", "k3"]
-# Beyond this the exponential of a difference of log-probabilities says no more than that it is large.
+# Log-probability differences are clamped to this range to avoid overflow of the exponential.
 _MAX_LOG_RATIO = 20.0
-# The largest relative error of the KL divergence that one update of its coefficient takes into account.
+# The relative error of the KL divergence is clipped to this value in an update of the KL coefficient.
 _MAX_KL_ERROR = 0.2
 _WHITEN_EPSILON = 1e-8
 
 
 def token_kl(policy: Any, reference: Any, estimator: KlEstimator) -> Any:
-    """The KL divergence of the policy from the reference as each sampled token shows it.
+    """Estimate the KL divergence of the policy from the reference at each sampled token.
 
-    k1 is right on average and may be negative; k2 never is, and is right near zero; k3 is both right on
-    average and never negative.
+    k1 is unbiased but can be negative. k2 is non-negative but biased, except near zero. k3 is unbiased and
+    non-negative.
     """
     log_ratio = policy - reference
     match estimator:
@@ -33,27 +33,27 @@ def token_kl(policy: Any, reference: Any, estimator: KlEstimator) -> Any:
 
 
 def token_rewards(scores: Any, kl: Any, kl_coef: float, mask: Any) -> Any:
-    """The score of a completion at its last token, less the KL penalty of each token."""
+    """Return token rewards: the completion's score at its last token, minus the KL penalty of each token."""
     last = (mask.cumsum(dim=1) * mask).argmax(dim=1, keepdim=True)
     rewards = -kl_coef * kl * mask
     return rewards.scatter_add(1, last, scores.unsqueeze(1).to(rewards.dtype)) * mask
 
 
 def gae_advantages(rewards: Any, values: Any, mask: Any, gamma: float, lam: float) -> tuple[Any, Any]:
-    """Generalised advantage estimates, and the returns that values should have predicted.
+    """Return generalized advantage estimates, and the returns that are the targets of the value model.
 
-    Tokens outside of the mask are passed over, wherever they stand: the token before them is followed by
-    the next one that counts.
+    Tokens outside the mask are skipped, wherever they are: the successor of a token is the next token in the
+    mask.
     """
-    found = values.new_zeros(values.shape)
+    advantages = values.new_zeros(values.shape)
     following, gathered = values.new_zeros(len(values)), values.new_zeros(len(values))
     for token in reversed(range(values.shape[1])):
         counts = mask[:, token]
         delta = rewards[:, token] + gamma * following - values[:, token]
         gathered = counts * (delta + gamma * lam * gathered) + (1 - counts) * gathered
         following = counts * values[:, token] + (1 - counts) * following
-        found[:, token] = counts * gathered
-    return found, (found + values) * mask
+        advantages[:, token] = counts * gathered
+    return advantages, (advantages + values) * mask
 
 
 def masked_mean(values: Any, mask: Any) -> Any:
@@ -61,7 +61,7 @@ def masked_mean(values: Any, mask: Any) -> Any:
 
 
 def masked_whiten(values: Any, mask: Any, total: Callable[[Any], Any] = lambda part: part) -> Any:
-    """Values with mean zero and variance one over the mask. `total` sums up over all processes."""
+    """Normalize values to mean 0 and variance 1 over the mask. `total` sums over all processes."""
     count = total(mask.sum())
     mean = total((values * mask).sum()) / count.clamp(min=1)
     centered = (values - mean) * mask
@@ -70,7 +70,7 @@ def masked_whiten(values: Any, mask: Any, total: Callable[[Any], Any] = lambda p
 
 
 def explained_variance(values: Any, returns: Any, mask: Any) -> float:
-    """How much of the returns' variance the values predicted: 1 is all, 0 is no better than their mean."""
+    """Return the share of the returns' variance that the values explain: 1 is all of it, 0 is none."""
     centered = (returns - masked_mean(returns, mask)) * mask
     error = returns - values
     residual = (error - masked_mean(error, mask)) * mask
@@ -79,6 +79,6 @@ def explained_variance(values: Any, returns: Any, mask: Any) -> float:
 
 
 def adapt_kl_coef(kl_coef: float, kl: float, target: float, completions: int, horizon: int) -> float:
-    """The KL coefficient after one set of completions, moved towards where `kl` is `target`."""
+    """Return the KL coefficient after one rollout: higher if `kl` is above `target`, lower if below."""
     error = max(-_MAX_KL_ERROR, min(_MAX_KL_ERROR, kl / target - 1))
     return kl_coef * (1 + error * completions / horizon)

@@ -1,7 +1,7 @@
-"""Log-probabilities of tokens, without ever holding all logits at once.
+"""Computes log-probabilities of tokens in chunks, without all logits in memory at once.
 
-The hidden states go through the head in chunks. For the gradient the logits of a chunk are computed
-again, so that a long completion over a large vocabulary costs the memory of one chunk.
+The backward pass recomputes the logits of each chunk, so that a long completion with a large vocabulary needs
+the memory of only one chunk.
 """
 
 from typing import Any
@@ -13,24 +13,24 @@ _CHUNK_ELEMENTS = 1 << 24
 def token_logprobs(
     hidden: Any, tokens: Any, model: Any, temperature: float, entropy: bool = False
 ) -> tuple[Any, Any]:
-    """The log-probability of each token, and the entropy of the distribution it was drawn from.
+    """Return the log-probability of each token, and the entropy of its distribution.
 
-    `hidden` has the state before each of the tokens, `model` is the one whose head they go through,
-    and `entropy` whether a gradient goes through the entropy.
+    `hidden` holds the hidden state before each token, and `model` is the model with the output layer. With
+    `entropy`, the gradient includes the entropy.
     """
     import torch
     from torch.utils.checkpoint import checkpoint
 
     flat, targets = hidden.flatten(0, 1), tokens.flatten()
     size = max(1, _CHUNK_ELEMENTS // model.get_output_embeddings().weight.shape[0])
-    found: list[Any] = []
+    chunks: list[Any] = []
     for states, some in zip(flat.split(size), targets.split(size), strict=True):
         arguments = (states, some, model, temperature, entropy)
         if len(flat) <= size or not torch.is_grad_enabled():
-            found.append(_chunk_logprobs(*arguments))
+            chunks.append(_chunk_logprobs(*arguments))
         else:
-            found.append(checkpoint(_chunk_logprobs, *arguments, use_reentrant=False))
-    logprobs, entropies = (torch.cat([one[part] for one in found]) for part in (0, 1))
+            chunks.append(checkpoint(_chunk_logprobs, *arguments, use_reentrant=False))
+    logprobs, entropies = (torch.cat([chunk[part] for chunk in chunks]) for part in (0, 1))
     return logprobs.view(tokens.shape), entropies.view(tokens.shape)
 
 
@@ -49,7 +49,7 @@ def _entropy(logits: Any, whole: Any) -> Any:
 
 
 def _scale_logits(logits: Any, model: Any) -> Any:
-    """What some architectures do to the logits after their head: Cohere, Granite, Gemma."""
+    """Apply the logit scaling or soft-capping of some architectures: Cohere, Granite, Gemma."""
     config = model.config.get_text_config()
     if getattr(config, "logit_scale", None) is not None:
         logits = logits * config.logit_scale

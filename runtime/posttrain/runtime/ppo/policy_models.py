@@ -1,4 +1,4 @@
-"""The models of a stage: the policy with its adapter, the values beside it, and the frozen reference."""
+"""Builds the models of a PPO stage: the policy with its adapter, and the frozen reference model."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from posttrain.runtime.training.reference_model import load_named_reference
 
 
 def build_policy(start: StartingModel, seed: int) -> Any:
-    """The model that learns, with its adapter on it."""
+    """Return the trained model, with its adapter if it has one."""
     if start.adapter_config is None:
         return start.model
     from peft import get_peft_model, prepare_model_for_kbit_training
@@ -18,14 +18,14 @@ def build_policy(start: StartingModel, seed: int) -> Any:
     model = start.model
     if getattr(model, "is_quantized", False):
         model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
-    set_seed(seed)  # half of a new adapter is drawn
+    set_seed(seed)  # one of the two LoRA matrices is initialized at random
     return get_peft_model(model, start.adapter_config)
 
 
 def build_reference(context: StepContext, policy: Any, kl_coef: float) -> Any:
-    """The reference: the model that the stage names, else the policy as it begins.
+    """Return the reference model: the one that the stage names, else a copy of the initial policy.
 
-    With a KL coefficient of 0 there is none.
+    Returns None if the KL coefficient is 0.
     """
     if kl_coef == 0:
         return None

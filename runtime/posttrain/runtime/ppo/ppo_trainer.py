@@ -1,6 +1,6 @@
-"""The trainer: transformers' own, which schedules, accumulates, steps and checkpoints, with PPO's loss.
+"""The PPO trainer, a subclass of the transformers Trainer.
 
-One module holds policy and values, so that whatever the trainer does to a model is done to both.
+One module contains policy and value model, so that everything the trainer does to a model applies to both.
 """
 
 from collections.abc import Callable
@@ -12,37 +12,37 @@ from posttrain.runtime.distributed.process_group import all_reduce_mean
 from posttrain.runtime.ppo import critic_checkpoint
 from posttrain.runtime.ppo.ppo_update import PpoUpdater
 
-# Where several processes divide the gradients, their norm is one over policy and values.
+# With sharded gradients, one norm over policy and value model is computed.
 _SHARDED = ("DEEPSPEED", "FSDP")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerSetup:
-    """What a trainer is made of."""
+    """The components of a PPO trainer."""
 
     actor_critic: Any
     tokenizer: Any
     rows: Any
     arguments: Any
     critic_learning_rate: float
-    # Makes the part that knows PPO, once the trainer knows its devices and processes.
+    # Builds the PPO updater; called once the trainer knows its devices and processes.
     make_updater: Callable[[Any], PpoUpdater]
 
 
 def create_trainer(setup: TrainerSetup) -> Any:
-    """The trainer; its class needs transformers, so it is made here."""
+    """Build the trainer. Its class is defined here because its base class imports transformers."""
     import torch
 
     base: Any = _checkpointing_trainer(setup)
 
     class PpoTrainer(base):
         def get_train_dataloader(self) -> Any:
-            """The numbers of all micro-batches; the updater knows what each is about."""
+            """Return a loader of micro-batch numbers, which the updater resolves to completions."""
             numbers: Any = range(self.args.max_steps * self.args.gradient_accumulation_steps)
             return torch.utils.data.DataLoader(numbers, batch_size=1, collate_fn=_collate_number)
 
         def create_optimizer(self, model: Any = None) -> Any:
-            """Policy and value model have learning rates of their own."""
+            """Create the optimizer with separate learning rates for policy and value model."""
             if self.optimizer is None:
                 kind, arguments = self.get_optimizer_cls_and_kwargs(self.args, self.actor_critic)
                 self.optimizer = kind(_parameter_groups(self, setup.critic_learning_rate), **arguments)
@@ -50,11 +50,11 @@ def create_trainer(setup: TrainerSetup) -> Any:
 
         def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> Any:
             loss = self.updater.micro_batch_loss(model, int(inputs["number"]))
-            # The trainer takes the mean over micro-batches and processes; this loss is to be summed.
+            # The trainer averages over micro-batches and processes, but this loss must be summed.
             return loss * self.current_gradient_accumulation_steps * self.accelerator.num_processes
 
         def _clip_grad_norm(self, model: Any) -> Any:
-            """Policy and values apart, so that large errors of the values do not slow the policy."""
+            """Clip policy and value model separately, so that a large value loss does not slow the policy."""
             if self.accelerator.distributed_type.name in _SHARDED:
                 return super()._clip_grad_norm(model)
             self.accelerator.unscale_gradients()
@@ -69,13 +69,13 @@ def create_trainer(setup: TrainerSetup) -> Any:
             super().log(logs | all_reduce_mean(self.updater.pop_metrics()), start_time)
 
         def floating_point_ops(self, inputs: Any) -> int:
-            return 0  # of the numbers of micro-batches there is nothing to count
+            return 0  # the inputs are micro-batch numbers, which have no token count
 
     return PpoTrainer()
 
 
 def _checkpointing_trainer(setup: TrainerSetup) -> Any:
-    """A trainer that writes and reads the checkpoints of policy and values."""
+    """Build a trainer class that saves and loads the checkpoints of policy and value model."""
     from transformers import Trainer
 
     class CheckpointingTrainer(Trainer):
@@ -86,7 +86,7 @@ def _checkpointing_trainer(setup: TrainerSetup) -> Any:
                 train_dataset=setup.rows,
                 processing_class=setup.tokenizer,
             )
-            self.model_accepts_loss_kwargs = False  # the loss is already one over a whole step
+            self.model_accepts_loss_kwargs = False  # the loss is already normalized over the optimizer step
             self.actor_critic = setup.actor_critic
             self.updater = setup.make_updater(self)
 
@@ -115,7 +115,7 @@ def _collate_number(numbers: list[int]) -> dict[str, int]:
 
 
 def _parameter_groups(trainer: Any, critic_learning_rate: float) -> list[dict[str, Any]]:
-    """The optimizer's groups: of policy and of values, those that decay and those that do not."""
+    """Return the optimizer's parameter groups: policy and value model, each with and without weight decay."""
     actor_critic, args = trainer.actor_critic, trainer.args
     decaying = set(trainer.get_decay_parameter_names(actor_critic))
     groups: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""PPO itself: generates and scores a set of completions when one is due, and gives each step its loss."""
+"""The PPO algorithm: generates and scores rollouts, and computes the loss of each micro-batch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class PpoSettings:
-    """How the policy generates and learns, as the recipe's parameters say."""
+    """The recipe's parameters for generation and the loss."""
 
     sampling: dict[str, Any]
     cliprange: float
@@ -37,7 +37,7 @@ class PpoSettings:
 
 
 class PpoUpdater:
-    """Holds the completions that are being learnt from, and the KL coefficient."""
+    """Holds the current rollout and the KL coefficient, and computes the loss."""
 
     def __init__(
         self,
@@ -59,14 +59,14 @@ class PpoUpdater:
         self._score = score
         self._episode_setup = episode_setup
         self._buffer: tuple[int, RolloutBuffer] | None = None
-        # Metrics of the current step, each a sum over its micro-batches, and those of a set of completions.
+        # Metrics of the current step (sums over its micro-batches), and metrics of the rollout.
         self._step_metrics: dict[str, float] = {}
         self.metrics: dict[str, float] = {}
         self._tokens = 0
         self.kl_coef = advantage_config.kl_coef
 
     def micro_batch_loss(self, model: Any, number: int) -> Any:
-        """The part of a step's loss that a micro-batch has; the parts add up to the step's."""
+        """Return a micro-batch's share of the loss; the shares of an optimizer step add up to its loss."""
         micro_batch = self._schedule.micro_batch_at(number)
         if self._buffer is None or self._buffer[0] != micro_batch.generation:
             self._buffer = (micro_batch.generation, self._collect_rollouts(micro_batch.generation))
@@ -80,19 +80,19 @@ class PpoUpdater:
         return self._weighted_loss(part, logprobs, values, entropies, part.mask / whole)
 
     def pop_metrics(self) -> dict[str, float]:
-        """The metrics since the last call."""
-        found = {
+        """Return the metrics since the last call."""
+        metrics = {
             **self.metrics,
             **self._step_metrics,
             "num_tokens": float(self._tokens * self._schedule.processes),
         }
         self.metrics, self._step_metrics = {}, {}
-        return found
+        return metrics
 
     def _weighted_loss(
         self, part: RolloutBuffer, logprobs: Any, values: Any, entropies: Any, share: Any
     ) -> Any:
-        """The loss of a micro-batch, where `share` is each token's share of the whole step."""
+        """Return the loss of a micro-batch; `share` is the weight of each token in the optimizer step."""
         settings = self._settings
         policy, clipped = policy_loss(
             logprobs, part.logprobs, part.advantages, settings.cliprange, settings.cliprange_high
@@ -106,7 +106,7 @@ class PpoUpdater:
             "values/clip_ratio": (value_clipped * share).sum(),
             "policy/approx_kl": ((part.logprobs - logprobs) * share).sum(),
         }
-        processes = self._schedule.processes  # over which the metrics are averaged
+        processes = self._schedule.processes  # the metrics are averaged over the processes later
         for name, one in sums.items():
             self._step_metrics[name] = self._step_metrics.get(name, 0.0) + float(one.detach()) * processes
         loss = sums["loss/policy"] + settings.vf_coef * sums["loss/value"]
@@ -127,7 +127,7 @@ class PpoUpdater:
         return buffer
 
     def _adapt_kl_coef(self, scored: ScoredRollouts, kl: float) -> None:
-        """Move the KL coefficient towards the one that keeps the divergence at its target."""
+        """Adapt the KL coefficient to keep the KL divergence near its target, if there is one."""
         if self._settings.kl_target is None:
             return
         rows = scored.values.new_tensor([kl * len(scored.scores), float(len(scored.scores))])
@@ -137,7 +137,7 @@ class PpoUpdater:
         )
 
     def _generate_completions(self, generation: int) -> tuple[GeneratedCompletions, dict[str, Any]]:
-        """What the policy has generated, and what rewards read of it beside the rows."""
+        """Generate completions or episodes. Returns them, and further columns for the rewards."""
         schedule, tokenizer = self._schedule, self._trainer.processing_class
         rows = [self._rows[row] for row in schedule.prompt_rows(generation)]
         seed = derive_seed(schedule.seed, "completions", generation, schedule.rank)
@@ -176,7 +176,7 @@ class PpoUpdater:
     def _forward_in_micro_batches(
         self, generated: GeneratedCompletions, model: Callable[..., Sequence[Any]]
     ) -> list[Any]:
-        """The outputs of a model for all completions, a micro-batch at a time."""
+        """Return the outputs of a model for all completions, computed in micro-batches."""
         import torch
 
         size = self._schedule.micro_batch_size
@@ -187,10 +187,10 @@ class PpoUpdater:
                     generated.tokens.split(size), generated.attention.split(size), strict=True
                 )
             ]
-        return [torch.cat(found) for found in zip(*parts, strict=True)]
+        return [torch.cat(outputs) for outputs in zip(*parts, strict=True)]
 
     def _compute_ref_logprobs(self, tokens: Any, attention: Any, count: int) -> Sequence[Any]:
-        """Log-probabilities and entropies of the reference."""
-        found = hidden_states(backbone_of(self._reference), tokens, attention, count)
+        """Return log-probabilities and entropies of the reference model."""
+        hidden = hidden_states(backbone_of(self._reference), tokens, attention, count)
         targets, base = tokens[:, -count:], unwrap_adapter(self._reference)
-        return token_logprobs(found, targets, base, self._settings.sampling["temperature"])
+        return token_logprobs(hidden, targets, base, self._settings.sampling["temperature"])

@@ -1,4 +1,4 @@
-"""The buffer that optimizer steps learn from: completions with log-probabilities, values and advantages."""
+"""The rollout buffer: completions with log-probabilities, values, advantages and returns."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from posttrain.runtime.ppo.rollout_generation import GeneratedCompletions
 
 @dataclass(frozen=True)
 class RolloutBuffer:
-    """Rows of a set of completions, from which optimizer steps learn."""
+    """The completions of a rollout, as the optimizer steps use them."""
 
     tokens: Any
     attention: Any
-    # 1.0 on each token that is learnt from.
+    # 1.0 on each token that the loss covers.
     mask: Any
-    # As they were when the completions were generated.
+    # The outputs of the models at the time of generation.
     logprobs: Any
     values: Any
     advantages: Any
@@ -35,7 +35,7 @@ class RolloutBuffer:
         return self.mask.shape[1]
 
     def select(self, indices: Sequence[int]) -> "RolloutBuffer":
-        """Some of the rows, without columns that are padding in all of them."""
+        """Return some of the rows, without the columns that are padding in all of them."""
         tokens, attention = self.tokens[indices], self.attention[indices]
         used = attention.sum(dim=0).nonzero()
         first, end = int(used[0]), int(used[-1]) + 1
@@ -49,21 +49,21 @@ class RolloutBuffer:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredRollouts:
-    """Completions with the outputs of the models and their rewards."""
+    """Completions with their rewards and the outputs of the models."""
 
     generated: GeneratedCompletions
     logprobs: Any
     values: Any
     entropies: Any
-    # None without a reference.
+    # None without a reference model.
     ref_logprobs: Any
-    # The reward of each completion; None where it has none.
+    # The reward of each completion; None for a completion without a score.
     scores: list[float | None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdvantageConfig:
-    """How advantages follow from scored rollouts. `all_reduce_sum` sums up over all processes."""
+    """Settings for the computation of advantages. `all_reduce_sum` sums over all processes."""
 
     kl_coef: float
     kl_estimator: KlEstimator
@@ -78,7 +78,7 @@ class AdvantageConfig:
 def build_rollout_buffer(
     scored: ScoredRollouts, config: AdvantageConfig
 ) -> tuple[RolloutBuffer, dict[str, float]]:
-    """The buffer for a set of scored rollouts, and its metrics."""
+    """Build the buffer from scored rollouts. Returns it and its metrics."""
     generated, mask = scored.generated, scored.generated.mask
     kl = mask * 0 if scored.ref_logprobs is None else _masked_kl(scored, config)
     rewards = token_rewards(_completion_rewards(scored, config), kl, config.kl_coef, mask)
@@ -109,13 +109,13 @@ def _masked_kl(scored: ScoredRollouts, config: AdvantageConfig) -> Any:
 
 
 def _completion_rewards(scored: ScoredRollouts, config: AdvantageConfig) -> Any:
-    """The reward of each completion. One without a score gets 0, and nothing is learnt from it."""
+    """Return the reward of each completion. A missing score becomes 0; the loss excludes such completions."""
     scores = scored.values.new_tensor([0.0 if score is None else score for score in scored.scores])
     return scores - config.missing_eos_penalty * (~scored.generated.ended).float()
 
 
 def _learning_mask(scored: ScoredRollouts, config: AdvantageConfig) -> Any:
-    """1.0 for each completion that is learnt from."""
+    """Return 1.0 for each completion that the loss includes, 0.0 for the others."""
     has_score = scored.values.new_tensor([float(score is not None) for score in scored.scores])
     return has_score * scored.generated.ended.float() if config.mask_truncated_completions else has_score
 

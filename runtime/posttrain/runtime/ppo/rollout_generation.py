@@ -1,4 +1,4 @@
-"""Generates one completion for each prompt, up to an end token or the maximal length."""
+"""Generates one completion for each prompt, up to an end token or the maximum length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from posttrain.runtime.models.eos_tokens import eos_token_ids
 
 @dataclass(frozen=True)
 class GeneratedCompletions:
-    """Completions beside their prompts: prompts are padded on the left, completions on the right."""
+    """Prompts with their completions: prompts are padded on the left, completions on the right."""
 
     tokens: Any
     attention: Any
-    # 1.0 on each token that the policy has generated, the end token included.
+    # 1.0 on each token that the policy has generated, including the end token.
     mask: Any
-    # Whether a completion came to an end, and was not cut.
+    # True if a completion ended with an end token, False if it was truncated.
     ended: Any
 
     @property
     def completion_length(self) -> int:
-        """Columns of the completions."""
+        """The number of columns that hold completions."""
         return self.mask.shape[1]
 
     @property
@@ -28,7 +28,7 @@ class GeneratedCompletions:
         return self.tokens[:, -self.completion_length :]
 
     def completion_ids(self) -> list[list[int]]:
-        """The tokens of each completion, without what fills it up."""
+        """Return the tokens of each completion, without padding."""
         lengths = self.attention[:, -self.completion_length :].sum(dim=1).tolist()
         rows = zip(self.completions.tolist(), lengths, strict=True)
         return [row[:length] for row, length in rows]
@@ -38,7 +38,7 @@ class GeneratedCompletions:
 
 
 def render_prompt(prompt: Any, tokenizer: Any) -> str:
-    """A prompt as the model reads it; turns go through the chat template."""
+    """Return the text of a prompt; messages go through the chat template."""
     if isinstance(prompt, str):
         return prompt
     return tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
@@ -47,7 +47,7 @@ def render_prompt(prompt: Any, tokenizer: Any) -> str:
 def generate_completions(
     model: Any, tokenizer: Any, prompts: Sequence[str], sampling: dict[str, Any], seed: int, device: Any
 ) -> GeneratedCompletions:
-    """Completions of all prompts at once. What is drawn depends on the seed alone."""
+    """Generate completions of all prompts in one batch. Sampling depends only on the seed."""
     prompt_ids = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
     return generate_after(model, tokenizer, prompt_ids, sampling, seed, device)
 
@@ -55,7 +55,7 @@ def generate_completions(
 def generate_after(
     model: Any, tokenizer: Any, prompt_ids: list[list[int]], sampling: dict[str, Any], seed: int, device: Any
 ) -> GeneratedCompletions:
-    """What comes after these tokens."""
+    """Generate a completion after each of these token sequences."""
     import torch
 
     inputs = tokenizer.pad({"input_ids": prompt_ids}, return_tensors="pt", padding_side="left").to(device)
@@ -69,7 +69,7 @@ def generate_after(
             **sampling,
             do_sample=True,
             top_k=0,
-            repetition_penalty=1.0,  # the policy's own distribution, whatever the model's files say
+            repetition_penalty=1.0,  # overrides the model's generation_config, which would bias the samples
             use_cache=True,
             eos_token_id=ends,
             pad_token_id=tokenizer.pad_token_id,
@@ -79,7 +79,7 @@ def generate_after(
 
 
 def mask_completions(tokens: Any, attention: Any, ends: Sequence[int]) -> GeneratedCompletions:
-    """Where each completion ends, in tokens that hold prompts and completions."""
+    """Find the end of each completion, in tokens of prompts and completions, and build the masks."""
     import torch
 
     completions = tokens[:, attention.shape[1] :]

@@ -1,7 +1,7 @@
-"""Which prompts a set of completions answers, and which of the completions a micro-batch learns from.
+"""Assigns prompts to rollouts, and completions of a rollout to micro-batches.
 
-All of it follows from the seed and from how many steps there have been, so that a run which goes on
-from a checkpoint draws what it would have drawn.
+The assignment depends only on the seed and the step, so that a resumed run has the same order as an
+uninterrupted one.
 """
 
 import random
@@ -11,19 +11,19 @@ from posttrain.spec.keys import digest
 
 
 def derive_seed(seed: int, *names: int | str) -> int:
-    """A seed of its own for everything that is drawn."""
+    """Derive an independent seed for each purpose."""
     return int(digest([seed, *names])[:15], 16)
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """What one micro-batch is about."""
+    """The completions of one micro-batch."""
 
-    # The number of the set of completions.
+    # The number of the rollout.
     generation: int
-    # The optimizer step, of those that learn from this set.
+    # The optimizer step within the rollout.
     step: int
-    # The indices in the set that the whole optimizer step learns from, and the micro-batch.
+    # The indices in the rollout: of the whole optimizer step, and of the micro-batch.
     step_indices: list[int]
     indices: list[int]
 
@@ -43,11 +43,11 @@ class RolloutSchedule:
 
     @property
     def rollout_size(self) -> int:
-        """Completions that this process generates at once."""
+        """The number of completions in a rollout of this process."""
         return self.micro_batch_size * self.accumulation_steps * self.num_mini_batches
 
     def micro_batch_at(self, number: int) -> MicroBatch:
-        """A micro-batch by its number, counted from the first one of the run."""
+        """Return a micro-batch by its number, counted from the start of the run."""
         step, micro = divmod(number, self.accumulation_steps)
         generation, step = divmod(step, self.num_mini_batches * self.num_ppo_epochs)
         ppo_epoch, mini_batch = divmod(step, self.num_mini_batches)
@@ -60,7 +60,7 @@ class RolloutSchedule:
         )
 
     def prompt_rows(self, generation: int) -> list[int]:
-        """The rows whose prompts this process answers: all of them in a new order, again and again."""
+        """Return the rows of this process's prompts in a rollout. Each epoch has its own random order."""
         first = (generation * self.processes + self.rank) * self.rollout_size
         places = [divmod(place, self.num_prompts) for place in range(first, first + self.rollout_size)]
         orders = {epoch: self._epoch_order(epoch) for epoch in {epoch for epoch, _ in places}}

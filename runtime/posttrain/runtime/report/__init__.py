@@ -1,1 +1,1 @@
-"""The report of a run: one HTML file that needs nothing beside it."""
+"""Generates the report of a run: one self-contained HTML file."""

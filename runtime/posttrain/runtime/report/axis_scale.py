@@ -1,4 +1,4 @@
-"""Axes: a range of values to places on a line, with ticks at round numbers."""
+"""Axes: map a range of values to positions on a line, with ticks at round numbers."""
 
 import math
 from collections.abc import Iterable
@@ -21,16 +21,16 @@ class Scale:
 
 
 def padded_range(values: Iterable[float], margin: float = 0.06) -> tuple[float, float]:
-    """A range around finite values with a little air, never empty."""
+    """The range of finite values plus a margin; never empty."""
     found = list(values) or [0.0, 1.0]
-    # Short of the ends of what a float can hold, so that no sum or difference passes them.
+    # Clamped below the largest float, so that no sum or difference overflows.
     low, high = (max(-_MAX_VALUE, min(_MAX_VALUE, end)) for end in (min(found), max(found)))
     room = (high - low) * margin or abs(high) * margin or 1.0
     return low - room, high + room
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:
-    """Round numbers within a range: about `count` of them, at distances of 1, 2 or 5."""
+    """About `count` round numbers within a range, spaced by 1, 2 or 5 times a power of ten."""
     if not (high > low and math.isfinite(high - low)):
         return []
     rough = (high - low) / max(1, count)
@@ -41,7 +41,7 @@ def ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def tick_text(value: float) -> str:
-    """A tick's number, as short as possible."""
+    """The shortest text for the number of a tick."""
     if value and (abs(value) >= 1e5 or abs(value) < 1e-3):
         mantissa, _, exponent = f"{value:.3g}".partition("e")
         return f"{mantissa}e{int(exponent)}" if exponent else mantissa

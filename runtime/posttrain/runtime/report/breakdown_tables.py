@@ -1,4 +1,4 @@
-"""An eval's metrics apart for each value of a column: the values with the most items first."""
+"""Renders the metrics of an eval per value of a column, the largest groups first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,23 +21,23 @@ from posttrain.runtime.report.number_format import (
 from posttrain.runtime.report.run_record import StepRecord
 from posttrain.spec.plan import canonical_json
 
-# A table with more rows than this is folded.
+# A table with more rows than this starts collapsed.
 _FOLD_ROWS = 12
 _MAX_LABEL = 60
-_RATE_LABELS = {"unscored": "Unscored", "truncated": "Cut short", "timed_out": "Timed out"}
+_RATE_LABELS = {"unscored": "Unscored", "truncated": "Truncated", "timed_out": "Timed out"}
 MetricData = Mapping[str, Any]
 
 
 @dataclass
 class _Group:
-    """The metrics of one value of a column, by model."""
+    """The metrics for one value of a column, by model."""
 
     name: str
     models: dict[str, dict[str, MetricData]] = field(default_factory=dict[str, dict[str, MetricData]])
 
     @property
     def items(self) -> float:
-        """Its items, of the model that has the most: a metric has only those with a value."""
+        """The largest item count of any model: a metric counts only the items that have a value."""
         return max((max_items(metrics) for metrics in self.models.values()), default=0.0)
 
 
@@ -46,10 +46,10 @@ def max_items(metrics: Mapping[str, MetricData]) -> float:
 
 
 def breakdown_section(record: StepRecord, most: int) -> Markup | None:
-    """A table for each column, with so many rows at most: the smallest groups are left out."""
+    """A table for each column with at most `most` rows; the smallest groups are left out."""
     columns: dict[str, dict[str, _Group]] = {}
     for one in record.breakdowns:
-        if "group" not in one:  # of an earlier version, which did not say what was measured
+        if "group" not in one:  # from an earlier version, which did not record the value
             continue
         groups = columns.setdefault(str(one.get("column")), {})
         group = groups.setdefault(canonical_json(one["group"]), _Group(_value_label(one["group"])))
@@ -58,7 +58,7 @@ def breakdown_section(record: StepRecord, most: int) -> Markup | None:
     if not columns:
         return None
     parts = [_column(name, list(groups.values()), most) for name, groups in columns.items()]
-    return tag("section", tag("h3", f"{record.id}, broken down"), parts, class_="card broken")
+    return tag("section", tag("h3", f"{record.id}: breakdown"), parts, class_="card broken")
 
 
 def _value_label(value: Any) -> str:
@@ -75,14 +75,14 @@ def _column(column: str, groups: list[_Group], most: int) -> Markup:
     )
     shown = groups[: max(1, most * len(groups) // max(most, rows))]
     left = len(groups) - len(shown)
-    more = f"{plural(left, 'smaller group')} left out: see breakdowns.json." if left else None
+    more = f"{plural(left, 'smaller group')} not shown: see breakdowns.json." if left else None
     body = [_table(column, shown, several), tag("p", more, class_="soft") if more else None]
     return tag("details", title, body, open=rows <= _FOLD_ROWS, class_="column")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _TableColumns:
-    """The columns of a table: the metrics, the rates, and the axis on which the first metric is drawn."""
+    """The columns of a table: the metrics, the rates, and the axis of the first metric's chart."""
 
     many_models: bool
     metrics: Sequence[str]
@@ -127,7 +127,7 @@ def _heads(column: str, shape: _TableColumns) -> list[Markup]:
     for name in shape.metrics:
         heads.append(tag("th", name, scope="col", class_="number"))
         if name in shape.axes:
-            drawn = tag("span", "The interval drawn", class_="unseen")
+            drawn = tag("span", "Interval chart", class_="unseen")
             heads.append(tag("th", drawn, scope="col", class_="drawn"))
     return heads + [tag("th", _RATE_LABELS[rate], scope="col", class_="number") for rate in shape.rates]
 
@@ -147,7 +147,7 @@ def _interval_values(found: MetricData) -> tuple[float, ...] | None:
 
 
 def _rows(group: _Group, shape: _TableColumns) -> list[Markup]:
-    """A row for each model."""
+    """One row per model."""
     span = len(group.models) if len(group.models) > 1 else None
     rows: list[Markup] = []
     for number, (model, metrics) in enumerate(group.models.items()):
@@ -165,9 +165,9 @@ def _rows(group: _Group, shape: _TableColumns) -> list[Markup]:
 
 def _metric_cells(found: MetricData, axis: tuple[float, float] | None) -> Markup:
     values = _interval_values(found)
-    said = format_interval(*values[1:]) if values else "no interval" if found.get("items") else DASH
+    interval = format_interval(*values[1:]) if values else "no interval" if found.get("items") else DASH
     value = tag("b", format_decimals(found.get("value")))
-    cell = tag("td", value, tag("span", said, class_="soft"), class_="number value")
+    cell = tag("td", value, tag("span", interval, class_="soft"), class_="number value")
     if axis is None:
         return cell
     drawing = interval_bar(values[0], values[1], values[2], axis) if values else None

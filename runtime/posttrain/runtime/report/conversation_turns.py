@@ -1,4 +1,4 @@
-"""The turns of a conversation or an episode: as messages, or split from a decoded text."""
+"""Splits a conversation or an episode into turns, from messages or from decoded text."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from typing import Any
 from posttrain.runtime.report.markup import Markup, preformatted, tag
 from posttrain.runtime.report.run_record import Turn
 
-# A chat template's roles on lines of their own, with the marks that some decoders leave in.
+# A role of a chat template on a line of its own, with the special tokens that some decoders keep.
 _ROLE = re.compile(
     r"^(?:<\|\w+\|>)?(?:<\|)?(system|user|assistant|tool)(?:\|>)?(?:<\|\w+\|>)?[ \t]*$", re.MULTILINE
 )
@@ -17,34 +17,37 @@ _MAX_TURNS = 60
 
 
 def parse_messages(value: Any) -> tuple[Turn, ...]:
-    """A list of messages; nothing where a value is something else."""
+    """The turns of a list of messages; empty for any other value."""
     if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
         return ()
     return tuple(Turn(role=str(one.get("role") or ""), text=_text(one.get("content"))) for one in value)
 
 
 def _text(content: Any) -> str:
-    """The text of a message, which may come in parts."""
+    """The text of a message, whose content can be a list of parts."""
     if isinstance(content, list):
         return "\n".join(str(one.get("text", "")) for one in content if isinstance(one, Mapping))
     return "" if content is None else str(content)
 
 
 def split_episode(text: str) -> tuple[Turn, ...]:
-    """The turns of an episode that was decoded whole, the model's first; nothing for one alone."""
+    """The turns of an episode that was decoded as one text and starts with the model's turn.
+
+    Empty for a single turn.
+    """
     parts = _ROLE.split(text)
     if len(parts) < 3:
         return ()
     roles = ["assistant", *parts[1::2]]
     found = [
-        Turn(role=role, text=_END_TOKENS.sub("", said).strip("\n"))
-        for role, said in zip(roles, parts[::2], strict=True)
+        Turn(role=role, text=_END_TOKENS.sub("", text).strip("\n"))
+        for role, text in zip(roles, parts[::2], strict=True)
     ]
     return tuple(turn for turn in found if turn.text)
 
 
 def render_turns(turns: Iterable[Turn], room: int, *, episode: bool) -> Markup:
-    """The turns below each other, the model's apart from the others', up to `room` characters."""
+    """The turns in order, up to `room` characters, with a distinct style for the model's turns."""
     found = list(turns)
     shown: list[Markup] = []
     for turn in found[:_MAX_TURNS]:

@@ -1,4 +1,4 @@
-"""Curves from metrics: smoothed, and thinned to what a screen can show."""
+"""Builds curves from metrics: smooths them, and downsamples them for the screen."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from itertools import accumulate
 from posttrain.runtime.report.run_record import Points
 
 MAX_POINTS = 400
-# Fewer points than this are shown as they are; so are values that drown all others in a sum.
+# No smoothing for fewer points than this, or for values so large that sums lose the small ones.
 _MIN_SMOOTHED = 16
 _HUGE = 1e9
 
@@ -15,11 +15,11 @@ _HUGE = 1e9
 @dataclass(frozen=True, kw_only=True)
 class Curve:
     name: str
-    # Steps and values that are numbers; `smooth` is as long, or empty.
+    # Steps and finite values; `smooth` has the same length, or is empty.
     x: tuple[float, ...]
     y: tuple[float, ...]
     smooth: tuple[float, ...]
-    # Steps at which the value was no number.
+    # Steps with a NaN or infinite value.
     nonfinite: tuple[float, ...]
     total: int
 
@@ -29,7 +29,7 @@ class Curve:
 
 
 def build_curve(name: str, points: Points, most: int = MAX_POINTS) -> Curve:
-    """A metric's curve with at most so many points."""
+    """The curve of a metric with at most `most` points."""
     good = [(x, y) for x, y in points if math.isfinite(y)]
     nonfinite = tuple(x for x, y in points if not math.isfinite(y))
     y = [value for _, value in good]
@@ -46,10 +46,10 @@ def build_curve(name: str, points: Points, most: int = MAX_POINTS) -> Curve:
 
 
 def moving_average(values: list[float]) -> list[float]:
-    """The mean over a twelfth of the curve around each value.
+    """The mean over a window of a twelfth of the curve around each value.
 
-    At the beginning, where values fall fast, the stretch is shorter and even on both sides; at the
-    end it is cut off, so that the last value alone does not say where the curve ends.
+    At the start, where values fall fast, the window is shorter but symmetric. At the end it is
+    truncated on the right, so that the last value alone does not set the end of the curve.
     """
     count = len(values)
     reach = max(2, count // 24)
@@ -63,7 +63,7 @@ def moving_average(values: list[float]) -> list[float]:
 
 
 def downsample(values: list[float], most: int) -> list[int]:
-    """Places of the values to keep: the ends, and the lowest and highest of every stretch."""
+    """Indices of the values to keep: both ends, and the minimum and maximum of each interval."""
     count = len(values)
     if count <= most:
         return list(range(count))

@@ -1,4 +1,4 @@
-"""Reads a step's events and the end of its log."""
+"""Reads the events of a step and the end of its log."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,12 +13,12 @@ from posttrain.runtime.report.run_record import Points, Sample, StepEvents, Step
 
 _LOG_LINES = 20
 _LOG_BYTES = 16_000
-# A longer file of breakdowns is no table for a page; what the facts hold of it is.
+# A larger breakdowns file is too long for a page: the page then shows the excerpt in the facts.
 _MAX_BREAKDOWN_BYTES = 8_000_000
 
 
 def read_step_events(path: Path, secrets: tuple[str, ...], *, episodes: bool = False) -> StepEvents:
-    """The events of a step by kind. ValueError when the file holds something else."""
+    """The events of a step by kind. Raises ValueError when the file is malformed."""
     by_kind: dict[str, list[dict[str, Any]]] = {}
     try:
         for event in read_events(path):
@@ -36,7 +36,7 @@ def read_step_events(path: Path, secrets: tuple[str, ...], *, episodes: bool = F
 
 
 def _metrics(events: Iterable[Mapping[str, Any]]) -> dict[str, Points]:
-    """Each metric over the optimizer steps; of two values at one step the later counts."""
+    """Each metric by optimizer step; a later value at the same step replaces the earlier one."""
     found: dict[str, dict[float, float]] = {}
     for event in events:
         step = finite_or_none(event.get("step"))
@@ -73,20 +73,20 @@ def _sample(event: Mapping[str, Any], episodes: bool) -> Sample:
 
 
 def _text(value: Any) -> str:
-    """A prompt or a completion, which may be a list of messages."""
+    """A prompt or a completion, which can be a list of messages."""
     messages = conversation_turns.parse_messages(value)
     return "\n".join(turn.text for turn in messages) if messages else str(value)
 
 
 def read_breakdowns(files: Path | None, facts: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """An eval's breakdowns: all that its product has, where the facts tell of some."""
+    """The breakdowns of an eval: the complete ones from its product, or the excerpt in the facts."""
     found = facts.get("breakdowns")
     if not isinstance(found, list):
         return ()
     path = files / "breakdowns.json" if files is not None else None
     if path is not None and path.is_file() and path.stat().st_size <= _MAX_BREAKDOWN_BYTES:
-        whole = atomic_io.read_json(path)
-        found = whole if isinstance(whole, list) else found
+        complete = atomic_io.read_json(path)
+        found = complete if isinstance(complete, list) else found
     return tuple(mapping_or_empty(one) for one in found)
 
 
@@ -115,7 +115,7 @@ def _step(event: Mapping[str, Any]) -> int:
 
 
 def log_tail(path: Path, secrets: tuple[str, ...]) -> tuple[str, ...]:
-    """The last lines of a log; none when there is no log."""
+    """The last lines of a log; empty without a log."""
     try:
         with path.open("rb") as file:
             file.seek(0, 2)

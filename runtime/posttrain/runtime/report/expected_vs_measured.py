@@ -1,4 +1,4 @@
-"""What the plan expected of each step beside what it took: time, and the most memory at once."""
+"""Compares the planned time and peak memory of each step with the measured values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,14 +23,14 @@ def expected_seconds(record: StepRecord) -> float | None:
 
 
 def expected_memory(record: StepRecord) -> float | None:
-    """In bytes."""
+    """The expected peak memory in bytes."""
     found = finite_or_none(record.estimate.get("memory_gb"))
     return None if found is None else found * _GB
 
 
 def peak_memory(cost: Mapping[str, Any]) -> tuple[float, str] | None:
-    """The most memory that was held, in bytes, and where: on a GPU where one was used."""
-    for name, where in (("peak_gpu_mb", "GPU"), ("peak_memory_mb", "main memory")):
+    """The peak memory in bytes, and where: on the GPU when the step used one."""
+    for name, where in (("peak_gpu_mb", "GPU"), ("peak_memory_mb", "system memory")):
         found = finite_or_none(cost.get(name))
         if found:
             return found * _MIB, where
@@ -38,7 +38,7 @@ def peak_memory(cost: Mapping[str, Any]) -> tuple[float, str] | None:
 
 
 def estimates_table(run: RunRecord) -> Markup | None:
-    """The steps of which something was expected, and that were made."""
+    """The steps with an estimate and a measurement."""
     shown = [
         (index, record)
         for index, record in enumerate(run.steps)
@@ -47,7 +47,7 @@ def estimates_table(run: RunRecord) -> Markup | None:
     ]
     if not shown:
         return None
-    heads = ("Step", "Took", "Expected", "", "Most memory", "Expected", "")
+    heads = ("Step", "Time", "Expected", "", "Peak memory", "Expected", "")
     head = [_head(words, place) for place, words in enumerate(heads)]
     rows = [_row(index, record) for index, record in shown]
     table = tag("table", tag("thead", tag("tr", head)), tag("tbody", rows), class_="estimates")
@@ -60,14 +60,14 @@ def estimates_table(run: RunRecord) -> Markup | None:
 
 
 def _head(words: str, place: int) -> Markup:
-    hidden = tag("span", "Compared", class_="unseen")
+    hidden = tag("span", "Comparison", class_="unseen")
     return tag("th", words or hidden, scope="col", class_="number" if place and words else None)
 
 
 def _row(index: int, record: StepRecord) -> Markup:
     state = f" \u00b7 {state_label(record.state)}" if record.state != "done" else ""
     name = tag("a", state_icon(record.display_state), " ", tag("span", record.id), href=f"#step-{index}")
-    held, memory = peak_memory(record.cost), expected_memory(record)
+    peak, memory = peak_memory(record.cost), expected_memory(record)
     seconds = expected_seconds(record)
     return tag(
         "tr",
@@ -81,14 +81,14 @@ def _row(index: int, record: StepRecord) -> Markup:
         tag("td", tag("b", format_duration(record.seconds)), class_="number"),
         tag("td", expected_time(record) or DASH, class_="number"),
         tag("td", _compare_time(record.seconds, seconds, record.estimate), class_="soft"),
-        tag("td", tag("b", format_size(held[0]) if held else DASH), class_="number"),
+        tag("td", tag("b", format_size(peak[0]) if peak else DASH), class_="number"),
         tag("td", format_size(memory), class_="number"),
-        tag("td", f"{held[1]}, {_ratio_text(held[0], memory)}" if held and memory else "", class_="soft"),
+        tag("td", f"{peak[1]}, {_ratio_text(peak[0], memory)}" if peak and memory else "", class_="soft"),
     )
 
 
 def expected_time(record: StepRecord) -> str:
-    """The expected time with its bounds, where there are any."""
+    """The expected time, with its bounds when the estimate has them."""
     seconds = expected_seconds(record)
     if seconds is None:
         return ""
@@ -113,4 +113,5 @@ def _compare_time(took: float | None, seconds: float | None, estimate: Mapping[s
 def _ratio_text(found: float, expected: float) -> str:
     if expected <= 0:
         return ""
-    return f"{found / expected:.2g} times" if found > 0.1 * expected else "less than a tenth"
+    ratio = found / expected
+    return f"{ratio:.2g}x the estimate" if ratio > 0.1 else "under 0.1x the estimate"

@@ -1,4 +1,4 @@
-"""What did not end well, with what to do; what was not run, with why; and what was warned of."""
+"""Renders failures with their advice, steps that did not run with the reason, and warnings."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ _MAX_CAUSES = 40
 
 
 def failures_section(run: RunRecord) -> Markup | None:
-    """Failures and interruptions, those of one cause together; then what was therefore not run."""
+    """Failures and interruptions grouped by cause, then the steps that did not run."""
     causes: dict[tuple[str, str, str], list[StepRecord]] = {}
     for record in run.steps:
         if record.state in ("failed", "interrupted") and record.attempt:
@@ -19,16 +19,16 @@ def failures_section(run: RunRecord) -> Markup | None:
     parts = [_failure_card(records) for records in list(causes.values())[:_MAX_CAUSES]]
     if len(causes) > _MAX_CAUSES:
         parts.append(
-            tag("p", f"{plural(len(causes) - _MAX_CAUSES, 'more cause')}: see the steps.", class_="soft")
+            tag("p", f"{plural(len(causes) - _MAX_CAUSES, 'more cause')}: see Steps.", class_="soft")
         )
     parts += list(_not_run(run))
     return Markup("".join(parts)) if parts else None
 
 
 def failures_title(run: RunRecord) -> str:
-    """What was left out, or did not have to be done, has not failed to finish."""
+    """Skipped steps alone do not make a run unfinished."""
     bad = any(record.state not in ("done", "cached", "skipped") for record in run.steps)
-    return "What did not finish" if bad else "What was left out"
+    return "Not finished" if bad else "Skipped steps"
 
 
 def _failure_card(records: list[StepRecord]) -> Markup:
@@ -36,7 +36,7 @@ def _failure_card(records: list[StepRecord]) -> Markup:
     about = [f"attempt {first.attempt}"] if first.attempt > 1 else []
     about += [f"after {format_duration(first.seconds)}"] if first.seconds is not None else []
     others = [record.id for record in records[1:]]
-    log = tag("details", tag("summary", "The end of its log"), preformatted("\n".join(first.log_tail)))
+    log = tag("details", tag("summary", "End of the log"), preformatted("\n".join(first.log_tail)))
     return tag(
         "section",
         tag(
@@ -46,9 +46,9 @@ def _failure_card(records: list[StepRecord]) -> Markup:
             tag("span", ", ".join(about), class_="soft"),
             class_="head",
         ),
-        tag("p", first.reason or "No reason is known.", class_="reason"),
+        tag("p", first.reason or "No reason was recorded.", class_="reason"),
         tag("p", tag("b", "What to do: "), first.advice, class_="advice") if first.advice else None,
-        tag("p", f"The same happened in {join_words(others, 12)}.", class_="advice") if others else None,
+        tag("p", f"Same failure in {join_words(others, 12)}.", class_="advice") if others else None,
         log if first.log_tail else None,
         class_=f"card failure s-{first.state}",
     )
@@ -90,5 +90,5 @@ def warnings_section(run: RunRecord) -> Markup | None:
         for record, warned in found[:200]
     ]
     if len(found) > 200:
-        items.append(tag("li", f"{len(found) - 200:,} more warnings are in the events of their steps."))
+        items.append(tag("li", f"{len(found) - 200:,} more warnings are in the events.jsonl of their steps."))
     return tag("div", tag("ul", items, class_="warnings"), class_="card s-warning")

@@ -1,4 +1,4 @@
-"""One metric of several models as a drawing: an interval a line, all on one axis."""
+"""Draws one metric of several models as a forest plot: one interval per line, on one axis."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ _MAX_LINES = 40
 
 
 def draw_forest_plot(found: Sequence[EvalMetric]) -> Markup:
-    """The models in the order of the recipe, with what is said of them in words below."""
+    """The models in recipe order, with a text summary below."""
     measured = [metric for metric in found if metric.values]
     shown = measured[:_MAX_LINES]
     name = found[0].name
@@ -33,7 +33,7 @@ def draw_forest_plot(found: Sequence[EvalMetric]) -> Markup:
         role="img",
         aria_label=f"{name} of {plural(len(shown), 'model')}: {'; '.join(_describe(m) for m in shown)}",
     )
-    left = f"; {len(measured) - len(shown):,} more stand in the table" if len(measured) > len(shown) else ""
+    left = f"; {len(measured) - len(shown):,} more are in the table" if len(measured) > len(shown) else ""
     best = max(measured, key=lambda metric: metric.values or ())
     words = f"highest: {best.model} with {format_decimals(best.data.get('value'))}{left}"
     head = tag("figcaption", tag("span", name, class_="cut", title=name))

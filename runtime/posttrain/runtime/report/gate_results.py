@@ -1,4 +1,4 @@
-"""The gates: every condition with its estimate and interval against its threshold."""
+"""Renders the gates: the estimate, the interval and the threshold of each condition."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,13 +23,13 @@ def gates_section(run: RunRecord) -> Markup | None:
 
 
 def gate_verdict(record: StepRecord) -> str | None:
-    """What a gate decided; None when it has not."""
-    found = record.facts.get("verdict")
-    return found if found in ("pass", "fail", "inconclusive") else None
+    """The verdict of a gate, or None before the decision."""
+    verdict = record.facts.get("verdict")
+    return verdict if verdict in ("pass", "fail", "inconclusive") else None
 
 
 def gate_conditions(record: StepRecord) -> list[Mapping[str, Any]]:
-    """The conditions as they were decided, or else as they were planned."""
+    """The decided conditions, or the planned ones before the decision."""
     decided = record.facts.get("conditions")
     planned = mapping_or_empty(record.step.params).get("conditions")
     found = decided if isinstance(decided, list) else planned
@@ -41,7 +41,7 @@ def held_steps(run: RunRecord, gate: str) -> list[str]:
 
 
 def skipped_steps(run: RunRecord, gate: StepRecord) -> list[str]:
-    """The steps of this gate's branches that its verdict did not take."""
+    """The steps in the branches of this gate that its verdict did not select."""
     params = mapping_or_empty(gate.step.params)
     branches = [mapping_or_empty(params.get(case)).get("run") for case in ("on_fail", "on_inconclusive")]
     named = {name for branch in branches if isinstance(branch, list) for name in branch}
@@ -62,7 +62,7 @@ def _gate(run: RunRecord, record: StepRecord) -> Markup:
     )
     conditions = [_condition(one) for one in gate_conditions(record)]
     corrected = record.facts.get("correction") == "holm" and len(conditions) > 1
-    words = f" A failure of one of its {len(conditions)} conditions counts after Holm's correction."
+    words = f" A condition fails only after Holm's correction over all {len(conditions)} conditions."
     return tag(
         "section",
         head,
@@ -73,32 +73,32 @@ def _gate(run: RunRecord, record: StepRecord) -> Markup:
 
 
 def _outcome_text(run: RunRecord, record: StepRecord) -> str:
-    """What the verdict meant for the rest of the run."""
+    """The effect of the verdict on the rest of the run."""
     verdict = gate_verdict(record)
     if verdict is not None:
-        spared = skipped_steps(run, record)
-        others = f" It left {join_words(spared, 6)} for another case." if spared else ""
+        skipped = skipped_steps(run, record)
+        others = f" It skipped {join_words(skipped, 6)}: the branch of another verdict." if skipped else ""
         return f"{_verdict_text(run, record, verdict)}{others}"
     if record.state == "skipped":
         return f"This gate was skipped{f' ({record.reason})' if record.reason else ''}."
-    return record.reason or f"This gate has decided nothing: {state_label(record.state)}."
+    return record.reason or f"This gate has no verdict: {state_label(record.state)}."
 
 
 def _verdict_text(run: RunRecord, record: StepRecord, verdict: str) -> str:
     params = mapping_or_empty(record.step.params)
     held = held_steps(run, record.id)
     rule = params.get("on_fail" if verdict == "fail" else "on_inconclusive")
-    instead = mapping_or_empty(rule).get("run") if verdict != "pass" else None
-    if isinstance(instead, list):
-        words = f"It had {join_words([str(name) for name in instead], 6)} run"
-        return f"{words}, and held back {join_words(held, 6)}." if held else f"{words}."
+    branch = mapping_or_empty(rule).get("run") if verdict != "pass" else None
+    if isinstance(branch, list):
+        words = f"It started {join_words([str(name) for name in branch], 6)}"
+        return f"{words} and held back {join_words(held, 6)}." if held else f"{words}."
     if held:
         return f"It held back {join_words(held, 6)}."
     if verdict != "pass" and rule in ("warn", "pass"):
-        return f"It let the run go on, as its recipe says (on_{verdict}: {rule})."
+        return f"The run continued because the recipe sets `on_{verdict}: {rule}`."
     if verdict == "pass":
-        return "It let what stands after it through."
-    return "Nothing stands after it."
+        return "It let the steps that depend on it run."
+    return "No step depends on it."
 
 
 def _condition(found: Mapping[str, Any]) -> Markup:
@@ -121,9 +121,9 @@ def _condition(found: Mapping[str, Any]) -> Markup:
 def _no_interval_text(found: Mapping[str, Any]) -> str:
     items = finite_or_none(found.get("items"))
     if not items:
-        return "There were no scored items to decide it by."
+        return "No item was scored, so there is nothing to decide on."
     value = format_decimals(found.get("value"))
-    return f"{plural(int(items), 'item')} with the value {value}: too few for an interval."
+    return f"Value {value} from {plural(int(items), 'item')}: too few for an interval."
 
 
 def _facts(found: Mapping[str, Any]) -> Markup | None:
@@ -155,21 +155,21 @@ def _gain_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     if None not in both:
         parts.append(("from", f"{format_decimals(both[0])} to {format_decimals(both[1])}"))
     if unpaired := finite_or_none(found.get("unpaired")):
-        parts.append(("left out, as only one side has a value", plural(int(unpaired), "item")))
+        parts.append(("left out because only one side has a value", plural(int(unpaired), "item")))
     return parts
 
 
 def _correction_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Where a failure is left open; the error is one-sided, and p is two-sided."""
+    """Why a failed test counts as inconclusive. The error level is one-sided; p is two-sided."""
     if not found.get("corrected"):
         return []
     error = finite_or_none(found.get("compared_with"))
-    against = f", which asks for a p of {2 * error:.2g}" if error is not None else ""
-    return [("left open by", f"Holm's correction{against}")]
+    level = f", which requires p below {2 * error:.2g}" if error is not None else ""
+    return [("inconclusive after", f"Holm's correction{level}")]
 
 
 def _paired_counts(found: Mapping[str, Any]) -> Markup | None:
-    """Of the items that both evals measured: how many went up, and how many went down."""
+    """How many of the items that both evals measured improved, and how many got worse."""
     counted = finite_values(found.get("better"), found.get("worse"), found.get("items"))
     if counted is None or counted[2] <= 0:
         return None

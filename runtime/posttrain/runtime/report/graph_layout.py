@@ -1,7 +1,7 @@
-"""Lays a graph out from left to right: levels by dependency, lanes for long edges, few crossings.
+"""Lays out a graph from left to right: levels by dependency, lanes for long edges, few crossings.
 
-An edge that spans several levels runs through a lane in each level between; all edges of one node
-share its lanes, so a dataset that ten stages read is one line with ten branches.
+An edge that spans several levels passes through a lane in each level between them. All edges of a
+node share its lanes, so a dataset that ten stages read is one line with ten branches.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 Edge = tuple[str, str]
-# A node of a level: a real one by its name, a lane by its source and its level.
+# A slot of a level: a node (its name), or a lane (its source and its level).
 Slot = str | tuple[str, int]
 _SWEEPS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Levels and heights of all nodes; the points that each edge goes through, its ends included."""
+    """The levels and heights of all nodes; the points of each edge, including its ends."""
 
     level: Mapping[str, int]
     y: Mapping[str, float]
@@ -26,7 +26,7 @@ class Layout:
 
 
 def compute_layout(nodes: Sequence[str], edges: Iterable[Edge], node_room: float, lane_room: float) -> Layout:
-    """Places for nodes that are given in an order in which every edge points forward."""
+    """Place the nodes, which must be in topological order: edges that point backward are dropped."""
     forward = _forward_edges(nodes, edges)
     level = node_levels(nodes, forward)
     spots = _build_columns(nodes, forward, level)
@@ -51,7 +51,7 @@ def _forward_edges(nodes: Sequence[str], edges: Iterable[Edge]) -> list[Edge]:
 
 
 def node_levels(nodes: Sequence[str], edges: Iterable[Edge]) -> dict[str, int]:
-    """The longest way from any start; a node without one stands just before its first use."""
+    """The length of the longest path to each node; a node without inputs is just before its first use."""
     before: dict[str, list[str]] = {node: [] for node in nodes}
     after: dict[str, list[str]] = {node: [] for node in nodes}
     for a, b in edges:
@@ -85,7 +85,7 @@ def _edge_slots(edge: Edge, level: Mapping[str, int]) -> list[Slot]:
 
 
 def _neighbors(edges: Iterable[Edge], level: Mapping[str, int]) -> dict[Slot, list[Slot]]:
-    """What each spot is joined to, on either side."""
+    """The slots connected to each slot, on both sides."""
     found: dict[Slot, dict[Slot, None]] = {}
     for edge in edges:
         chain = _edge_slots(edge, level)
@@ -96,7 +96,7 @@ def _neighbors(edges: Iterable[Edge], level: Mapping[str, int]) -> dict[Slot, li
 
 
 def _order_columns(columns: list[list[Slot]], links: Mapping[Slot, list[Slot]]) -> list[list[Slot]]:
-    """Each level sorted by the mean place of its neighbours, back and forth a few times."""
+    """Sort each level by the mean position of its neighbors, in alternating sweeps."""
     place = {spot: index for column in columns for index, spot in enumerate(column)}
     for sweep in range(_SWEEPS):
         for column in columns if sweep % 2 == 0 else columns[::-1]:
@@ -113,7 +113,7 @@ def _mean(values: Sequence[float], default: float) -> float:
 def _heights(
     columns: Sequence[Sequence[Slot]], links: Mapping[Slot, list[Slot]], node_room: float, lane_room: float
 ) -> dict[Slot, float]:
-    """Heights near those of the neighbours, with the room that each spot needs."""
+    """Heights close to those of the neighbors, with the space that each slot needs."""
     y: dict[Slot, float] = {}
     for column in columns:
         y.update(_stack_column(column, dict.fromkeys(column, 0.0), node_room, lane_room))
@@ -127,9 +127,9 @@ def _heights(
 def _stack_column(
     column: Sequence[Slot], targets: Mapping[Slot, float], node_room: float, lane_room: float
 ) -> dict[Slot, float]:
-    """The places nearest to the targets that keep the order and the distances.
+    """The positions closest to the targets that keep the order and the distances.
 
-    Spots that would overlap become a block, which stands where its members want it on average.
+    Slots that would overlap form a block, placed at the mean of their targets.
     """
     offset, offsets = 0.0, list[float]()
     for index, spot in enumerate(column):
@@ -137,7 +137,7 @@ def _stack_column(
         offset += room / 2 if index else 0.0
         offsets.append(offset)
         offset += room / 2
-    blocks: list[tuple[float, int]] = []  # the mean of the targets, less the offset; how many
+    blocks: list[tuple[float, int]] = []  # the mean of target minus offset, and the number of slots
     for spot, off in zip(column, offsets, strict=True):
         mean, count = targets[spot] - off, 1
         while blocks and blocks[-1][0] > mean:

@@ -1,4 +1,4 @@
-"""Intervals drawn on a line: small beside a metric, large against the threshold of a gate."""
+"""Draws confidence intervals: a small bar next to a metric, a large one with a gate's threshold."""
 
 from posttrain.runtime.report.axis_scale import Scale, padded_range, tick_text, ticks
 from posttrain.runtime.report.markup import Markup, tag
@@ -6,14 +6,14 @@ from posttrain.runtime.report.number_format import finite_or_none, format_decima
 
 
 def percent_position(scale: Scale, value: float) -> str:
-    """Where a value stands, in per cent of the width: text beside it keeps its size."""
+    """The position of a value in percent of the width, so that text next to it keeps its size."""
     return f"{min(100.0, max(0.0, scale(value))):.2f}%"
 
 
 def interval_bar(
     value: float, low: float, high: float, ends: tuple[float, float], *, zero: bool = False
 ) -> Markup:
-    """A metric and its interval between two ends; of a difference with a mark at zero."""
+    """A value and its interval on an axis; `zero` adds a mark at zero, for differences."""
     scale = Scale(*ends, 0.0, 100.0)
     mark = percent_position(scale, 0.0)
     return tag(
@@ -41,7 +41,7 @@ def interval_bar(
 
 
 def threshold_bar(value: float, low: float, high: float, threshold: float, kind: str, verdict: str) -> Markup:
-    """An estimate with its interval, the threshold, and the side on which the condition holds."""
+    """An estimate with its interval, the threshold, and the side that satisfies the condition."""
     scale = Scale(*_axis_range(value, low, high, threshold, kind), 0.0, 100.0)
     mark = percent_position(scale, threshold)
     below = kind == "at_most"
@@ -59,7 +59,7 @@ def threshold_bar(value: float, low: float, high: float, threshold: float, kind:
         role="img",
         aria_label=(
             f"{verdict}: estimate {format_decimals(value)}, interval {format_decimals(low)} to"
-            f" {format_decimals(high)}; it has to be {_threshold_words(kind)} {tick_text(threshold)}"
+            f" {format_decimals(high)}; required: {_threshold_words(kind)} {tick_text(threshold)}"
         ),
     )
 
@@ -108,6 +108,6 @@ def _interval(scale: Scale, value: float, low: float, high: float) -> Markup:
 
 
 def finite_values(*values: object) -> tuple[float, ...] | None:
-    """All values as numbers; None when one is none."""
+    """All values as finite floats; None when one of them is not finite."""
     found = [finite_or_none(value) for value in values]
     return tuple(n for n in found if n is not None) if None not in found else None

@@ -1,4 +1,4 @@
-"""One curve as a drawing: axes, the values, their smoothed course, and what happened on the way."""
+"""Draws a curve: axes, values, the smoothed line, and markers for checkpoints and resumes."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ _MAX_DOTS = 12
 
 @dataclass(frozen=True, kw_only=True)
 class StepMarkers:
-    """Steps of note on a curve's way."""
+    """Steps with a checkpoint, and steps from which training resumed."""
 
     checkpoints: tuple[int, ...] = ()
     resumed: tuple[int, ...] = ()
 
 
 def draw_chart(curve: Curve, title: str, marks: StepMarkers, index: int) -> Markup:
-    """The drawing, with the line of words below it that the script replaces with what is pointed at."""
-    said = _describe(curve)
+    """The chart with a text line below it; the script replaces that line with the value at the cursor."""
+    description = _describe(curve)
     across = Scale(*_step_range(curve), _LEFT, _RIGHT)
     up = Scale(*padded_range([*curve.y, *curve.smooth]), _BOTTOM, _TOP)
     drawing = tag(
@@ -38,7 +38,7 @@ def draw_chart(curve: Curve, title: str, marks: StepMarkers, index: int) -> Mark
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
         tabindex=0,
-        aria_label=f"{title} by step: {said}",
+        aria_label=f"{title} by step: {description}",
         data_chart=index,
         data_x=f"{across.low!r} {across.high!r} {_LEFT} {_RIGHT}",
         data_y=f"{up.low!r} {up.high!r} {_BOTTOM} {_TOP}",
@@ -46,11 +46,12 @@ def draw_chart(curve: Curve, title: str, marks: StepMarkers, index: int) -> Mark
     head = tag(
         "figcaption", tag("span", title, class_="cut", title=title), tag("b", format_number(curve.y[-1]))
     )
-    return tag("figure", head, drawing, tag("p", said, class_="readout", aria_live="polite"), class_="chart")
+    readout = tag("p", description, class_="readout", aria_live="polite")
+    return tag("figure", head, drawing, readout, class_="chart")
 
 
 def curve_json(curve: Curve) -> dict[str, list[float]]:
-    """What the script needs to tell values: steps, values, and smoothed values."""
+    """The data that the script shows: steps, values, and smoothed values."""
     return {
         "x": list(curve.x),
         "y": [_round_digits(value) for value in curve.y],
@@ -69,16 +70,16 @@ def _step_range(curve: Curve) -> tuple[float, float]:
 
 
 def _describe(curve: Curve) -> str:
-    """The curve in words."""
+    """A description of the curve as text."""
     low, high = min(curve.y), max(curve.y)
     if len(curve.y) == 1:
-        said = f"{format_number(low)} at step {format_number(curve.x[0])}"
+        text = f"{format_number(low)} at step {format_number(curve.x[0])}"
     elif low == high:
-        said = f"{format_number(low)} throughout"
+        text = f"{format_number(low)} at every step"
     else:
         best = curve.x[curve.y.index(low)], curve.x[curve.y.index(high)]
-        said = f"low {format_number(low)} at step {best[0]:g}, high {format_number(high)} at step {best[1]:g}"
-    return said + (f"; {plural(len(curve.nonfinite), 'value')} not a number" if curve.nonfinite else "")
+        text = f"min {format_number(low)} at step {best[0]:g}, max {format_number(high)} at step {best[1]:g}"
+    return text + (f"; {plural(len(curve.nonfinite), 'non-finite value')}" if curve.nonfinite else "")
 
 
 def _grid(across: Scale, up: Scale) -> list[Markup]:
@@ -96,7 +97,7 @@ def _grid(across: Scale, up: Scale) -> list[Markup]:
 
 
 def _draw_markers(across: Scale, marks: StepMarkers) -> list[Markup]:
-    """Checkpoints as notches on the axis, resumptions as dashed lines."""
+    """Checkpoints as triangles on the axis, resumes as dashed lines."""
     inside = [s for s in marks.checkpoints if across.low <= s <= across.high]
     drawn = [
         tag(
@@ -109,7 +110,7 @@ def _draw_markers(across: Scale, marks: StepMarkers) -> list[Markup]:
     ]
     for step in marks.resumed:
         if across.low <= step <= across.high:
-            x, words = across(step), f"went on from step {step}"
+            x, words = across(step), f"resumed from step {step}"
             drawn.append(tag("line", tag("title", words), x1=x, x2=x, y1=_TOP, y2=_BOTTOM, class_="resumed"))
     return drawn
 
@@ -126,7 +127,7 @@ def _draw_lines(curve: Curve, across: Scale, up: Scale) -> list[Markup]:
 
 
 def _path(places: Sequence[tuple[float, float]], curve: Curve) -> str:
-    """A line that breaks where values were lost."""
+    """A line with a gap at each non-finite value."""
     parts: list[str] = []
     before = None
     for (x, y), step in zip(places, curve.x, strict=True):
@@ -136,17 +137,17 @@ def _path(places: Sequence[tuple[float, float]], curve: Curve) -> str:
     return "".join(parts)
 
 
-def _has_gap(low: float, high: float, lost: Sequence[float]) -> bool:
-    place = bisect_left(lost, low)
-    return place < len(lost) and lost[place] < high
+def _has_gap(low: float, high: float, nonfinite: Sequence[float]) -> bool:
+    index = bisect_left(nonfinite, low)
+    return index < len(nonfinite) and nonfinite[index] < high
 
 
 def _draw_nonfinite(curve: Curve, across: Scale) -> list[Markup]:
-    """A cross at the top for each of the first values that were no numbers."""
+    """A cross at the top for each non-finite value, up to 40."""
     return [
         tag(
             "path",
-            tag("title", f"not a number at step {step:g}"),
+            tag("title", f"non-finite value at step {step:g}"),
             d=f"M{across(step) - 3:.1f} {_TOP}l6 6m-6 0l6 -6",
             class_="lost",
         )

@@ -1,4 +1,4 @@
-"""HTML and SVG from plain values: the one place where text is escaped."""
+"""Builds HTML and SVG from plain values. All escaping happens here."""
 
 import html
 import json
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 
 class Markup(str):
-    """Text that is HTML already. Any other text is escaped when it goes into a tag."""
+    """A string that is already HTML. `tag` escapes any other string."""
 
     __slots__ = ()
 
@@ -16,23 +16,23 @@ class Markup(str):
 Child: TypeAlias = "str | float | Iterable[Child] | None"
 Value: TypeAlias = "str | float | bool | None"
 
-# Rows of a list from which on it gets a frame to scroll in.
+# A list with more rows than this gets a scroll frame.
 SCROLL_ROWS = 30
 _VOID = frozenset({"meta", "link", "input", "br", "hr"})
-# What a browser drops, misreads or lets reorder the text around it: controls but for tab and line
-# feed, the embeddings and overrides of bidirectional text, halves of surrogate pairs.
+# Characters that a browser drops, misreads, or that reorder the text around them: control characters
+# except tab and line feed, bidirectional embeddings and overrides, lone surrogates.
 _UNSAFE_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
 
 
 def escape_text(value: object) -> Markup:
-    """Any text as HTML that shows exactly that text."""
+    """Escape any value for HTML, with invisible characters made visible."""
     return Markup(html.escape(_UNSAFE_CHARACTERS.sub(_visible_character, str(value)), quote=True))
 
 
 def _visible_character(match: re.Match[str]) -> str:
-    """A stand-in for a character that would not be seen: a control picture, or its number."""
+    """A visible replacement for an invisible character: a control picture, or its code point."""
     point = ord(match[0])
     if point < 0x20:
         return chr(0x2400 + point)
@@ -40,7 +40,7 @@ def _visible_character(match: re.Match[str]) -> str:
 
 
 def tag(name: str, /, *children: Child, **attributes: Value) -> Markup:
-    """An element. `class_` and `aria_label` give the attributes class and aria-label."""
+    """An element. `class_` and `aria_label` set the attributes class and aria-label."""
     opened = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
         return Markup(f"<{name}{opened}>")
@@ -48,19 +48,19 @@ def tag(name: str, /, *children: Child, **attributes: Value) -> Markup:
 
 
 def preformatted(words: str, *, reached: bool = True) -> Markup:
-    """Text with its whitespace kept; `reached` by the keyboard where it may have to scroll."""
-    # A parser drops the first line feed of a pre element: this one.
+    """Text with its whitespace. `reached` makes it focusable, so that the keyboard can scroll it."""
+    # HTML parsers drop the first line feed of a pre element, so this one protects the text's own.
     return tag("pre", Markup("\n"), words, dir="auto", tabindex=0 if reached else None)
 
 
 def scroll_frame(name: str, *children: Child, tall: bool = False) -> Markup:
-    """What is too wide for a narrow page, or too tall for any, scrolls in a frame of its own."""
+    """A frame in which wide or tall content scrolls."""
     named = "scroll tall" if tall else "scroll"
     return tag("div", *children, class_=named, tabindex=0, role="group", aria_label=name)
 
 
 def join_markup(children: Child) -> Markup:
-    """Children one after the other: markup as it is, all else escaped, None left out."""
+    """Concatenate children: Markup unchanged, other values escaped, None omitted."""
     match children:
         case None:
             return Markup()
@@ -92,6 +92,6 @@ def _number(value: float) -> str:
 
 
 def script_json(value: Any) -> Markup:
-    """JSON for a script element: nothing in it can end the element or open another."""
+    """JSON that is safe inside a script element: `<`, `>` and `&` are escaped."""
     packed = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return Markup(packed.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))

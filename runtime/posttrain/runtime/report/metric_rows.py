@@ -1,4 +1,4 @@
-"""The metrics of all evals, as their facts tell them."""
+"""Reads the metrics of all evals from their facts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from posttrain.runtime.report.interval_bars import finite_values
 from posttrain.runtime.report.number_format import mapping_or_empty
 from posttrain.runtime.report.run_record import RunRecord, StepRecord
 
-# Kinds that lie between 0 and 1.
+# Kinds of metrics with values between 0 and 1.
 _UNIT_INTERVAL_KINDS = ("rate", "pass_at")
 
 
 @dataclass(frozen=True)
 class EvalMetric:
-    """A metric of an eval; where that measures several models, of one of them."""
+    """A metric of an eval; `model` is set when the eval measures several models."""
 
     eval: str
     name: str
@@ -25,16 +25,16 @@ class EvalMetric:
 
     @property
     def values(self) -> tuple[float, ...] | None:
-        """The value with the ends of its interval."""
+        """The value and the bounds of its interval."""
         return finite_values(*(self.data.get(name) for name in ("value", "low", "high")))
 
     @property
     def label(self) -> str:
-        """What was measured."""
+        """The name of the eval, with the model when there are several."""
         return f"{self.eval} \u00b7 {self.model}" if self.model else self.eval
 
     def rate(self, name: str) -> object:
-        """A share of the model's completions, or else of all that the eval sampled."""
+        """A rate over the model's completions, or over all completions of the eval."""
         return model_rates(self.facts, self.model).get(name, self.facts.get(name))
 
 
@@ -57,7 +57,7 @@ def step_metrics(record: StepRecord) -> list[EvalMetric]:
 
 
 def metric_axis(metric: EvalMetric, others: Sequence[EvalMetric]) -> tuple[float, float]:
-    """The axis that a metric shares with its namesakes: 0 to 1 for rates."""
+    """The axis range that metrics of the same name share: 0 to 1 for rates."""
     alike = [other.values for other in others if other.name == metric.name and other.values]
     return axis_range(str(metric.data.get("kind")), alike)
 

@@ -1,4 +1,4 @@
-"""The metrics of all evals with their intervals: in one table, and apart where an eval has more to tell."""
+"""Renders the metrics of all evals: one table, plus details for several models and for breakdowns."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ from posttrain.runtime.report.number_format import (
 )
 from posttrain.runtime.report.run_record import RunRecord
 
-# Evals of several models, and with breakdowns, that are shown in full; and the rows of each table of theirs.
+# Limits for evals with several models or breakdowns: their number, and the rows of each of their tables.
 _MAX_EVALS = 60
 _MIN_ROWS, _MAX_ROWS, _TOTAL_ROWS = 20, 300, 6000
 
@@ -33,18 +33,18 @@ def metrics_section(run: RunRecord) -> Markup | None:
     for record in evals[:_MAX_EVALS]:
         parts += filter(None, (model_metrics_section(record, rows), breakdown_section(record, rows)))
     if len(evals) > _MAX_EVALS:
-        words = f"{len(evals) - _MAX_EVALS:,} more evals are not broken down here: see their metrics.json."
+        words = f"Details of {len(evals) - _MAX_EVALS:,} more evals are not shown: see their metrics.json."
         parts.append(tag("p", words, class_="soft"))
     return join_markup(parts) if parts else None
 
 
 def _table(found: list[EvalMetric]) -> Markup:
     late = any(finite_or_none(metric.rate("timed_out")) for metric in found)
-    heads = ["Eval", "Metric", "Value", f"{CONFIDENCE:.0%} interval", "", "Items", "Unscored", "Cut short"]
+    heads = ["Eval", "Metric", "Value", f"{CONFIDENCE:.0%} interval", "", "Items", "Unscored", "Truncated"]
     head = tag("tr", [_head(words) for words in (*heads, *(["Timed out"] if late else []))])
     rows = [tag("tr", list(_cells(metric, found, late))) for metric in found]
     table = tag("table", tag("thead", head), tag("tbody", rows), class_="metrics")
-    note = "Cut short: completions that reached their longest length. Unscored items count for no metric."
+    note = "Truncated: completions that reached the length limit. Unscored items count toward no metric."
     return tag(
         "div",
         scroll_frame("Metrics", table, tall=len(rows) > SCROLL_ROWS),
@@ -55,7 +55,7 @@ def _table(found: list[EvalMetric]) -> Markup:
 
 def _head(words: str) -> Markup:
     if not words:
-        return tag("th", tag("span", "The interval drawn", class_="unseen"), scope="col", class_="drawn")
+        return tag("th", tag("span", "Interval chart", class_="unseen"), scope="col", class_="drawn")
     return tag("th", words, scope="col", class_="number" if words not in ("Eval", "Metric") else None)
 
 

@@ -1,4 +1,4 @@
-"""Every two models of an eval, item by item: by how much one is above the other, and how surely."""
+"""Renders the paired comparison of every two models of an eval: the gain and its interval."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ ComparisonData = Mapping[str, Any]
 
 
 def comparison_tables(record: StepRecord, names: Sequence[str], most: int) -> Markup | None:
-    """The eval's own metrics at once; unscored, truncated and late completions folded away."""
+    """Tables for the metrics of the eval, and collapsed ones for the completion rates."""
     comparisons = record.facts.get("comparisons")
     found = [mapping_or_empty(one) for one in comparisons] if isinstance(comparisons, list) else []
     own = [one for one in found if one.get("metric") in names]
@@ -31,7 +31,9 @@ def comparison_tables(record: StepRecord, names: Sequence[str], most: int) -> Ma
     if own:
         parts += [tag("h4", "Compared item by item"), _table(own, ("Better", "Worse"), most)]
     if rates:
-        title = tag("summary", f"{plural(len(rates), 'difference')} in what was unscored, cut or late")
+        title = tag(
+            "summary", f"{plural(len(rates), 'difference')} in unscored, truncated or timed-out items"
+        )
         parts.append(tag("details", title, _table(rates, ("More", "Less"), most), class_="more"))
     return tag("div", parts, class_="compared") if parts else None
 
@@ -55,12 +57,12 @@ def _table(found: Sequence[ComparisonData], sides: tuple[str, str], most: int) -
 
 def _head(words: str) -> Markup:
     if not words:
-        return tag("th", tag("span", "The interval drawn", class_="unseen"), scope="col", class_="drawn")
+        return tag("th", tag("span", "Interval chart", class_="unseen"), scope="col", class_="drawn")
     return tag("th", words, scope="col", class_="number" if words not in ("Metric", "Compared") else None)
 
 
 def _symmetric_range(one: ComparisonData, others: Sequence[ComparisonData]) -> tuple[float, float]:
-    """An axis with zero in its middle, shared by the comparisons of one metric."""
+    """An axis range centered on zero, shared by the comparisons of one metric."""
     alike = [_interval_values(other) for other in others if other.get("metric") == one.get("metric")]
     furthest = max((abs(value) for values in alike if values for value in values), default=1.0)
     return padded_range((-furthest, furthest))
@@ -86,7 +88,7 @@ def _cells(found: ComparisonData, ends: tuple[float, float], tested: bool) -> li
 
 
 def _significance_state(values: Sequence[float]) -> str:
-    """Shown by colour as well where the whole interval lies on one side of zero."""
+    """A distinct color for an interval that excludes zero."""
     return "cached" if values[1] > 0 or values[2] < 0 else "waiting"
 
 

@@ -1,4 +1,4 @@
-"""An eval of several models: their metrics side by side, drawn below each other, and compared."""
+"""Renders an eval of several models: a table of metrics, forest plots, and pairwise comparisons."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ from posttrain.runtime.report.run_record import StepRecord
 
 _RATE_LABELS = {
     "unscored": "Unscored",
-    "truncated": "Cut short",
+    "truncated": "Truncated",
     "timed_out": "Timed out",
     "failed": "Failed",
 }
@@ -27,7 +27,7 @@ _ALWAYS_SHOWN = ("unscored", "truncated")
 
 
 def model_metrics_section(record: StepRecord, most: int) -> Markup | None:
-    """With so many comparisons at most; nothing for an eval of one model."""
+    """At most `most` comparisons; None for an eval of one model."""
     found = [metric for metric in step_metrics(record) if metric.model]
     if not found:
         return None
@@ -80,12 +80,12 @@ def value_cell(metric: EvalMetric | None) -> Markup:
         return tag("td", format_interval(None, None), class_="number")
     values = metric.values
     interval = f"{format_interval(*values[1:])}" if values else "no interval"
-    said = tag("span", interval, class_="soft", title=f"{CONFIDENCE:.0%} interval")
-    return tag("td", tag("b", format_decimals(metric.data.get("value"))), said, class_="number value")
+    shown = tag("span", interval, class_="soft", title=f"{CONFIDENCE:.0%} interval")
+    return tag("td", tag("b", format_decimals(metric.data.get("value"))), shown, class_="number value")
 
 
 def _items_text(found: Sequence[EvalMetric]) -> str:
-    """How many items the metrics are made from, the fewest and the most where they differ."""
+    """The item count of the metrics; the smallest and the largest where they differ."""
     counts = sorted({n for one in found if (n := finite_or_none(one.data.get("items"))) is not None})
     return (
         " \u2013 ".join(dict.fromkeys(format_count(n) for n in (counts[0], counts[-1])))

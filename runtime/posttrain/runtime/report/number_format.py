@@ -1,4 +1,4 @@
-"""Numbers, times and sizes in words."""
+"""Formats numbers, times and sizes as text."""
 
 import json
 import math
@@ -10,7 +10,7 @@ DASH = "\u2013"
 
 
 def finite_or_none(value: Any) -> float | None:
-    """A number that can be drawn; None for anything else."""
+    """The value as a finite float; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -33,7 +33,7 @@ def format_number(value: Any) -> str:
 
 
 def format_decimals(value: Any) -> str:
-    """A number with three decimals, for metrics that stand below each other."""
+    """A number with three decimals, for metrics in a column."""
     found = finite_or_none(value)
     return format_number(value) if found is None or abs(found) >= 1000 else f"{found:.3f}"
 
@@ -66,7 +66,7 @@ def format_percent(value: Any) -> str:
 
 
 def format_duration(seconds: Any) -> str:
-    """A length of time as people say it."""
+    """A duration with its units."""
     found = finite_or_none(seconds)
     if found is None or found < 0:
         return DASH
@@ -78,7 +78,7 @@ def format_duration(seconds: Any) -> str:
 
 
 def format_short_duration(seconds: Any) -> str:
-    """A length of time in a few letters."""
+    """A duration in a few characters."""
     found = finite_or_none(seconds)
     if found is None or found < 0:
         return DASH
@@ -116,7 +116,7 @@ def plural(count: int, word: str) -> str:
 
 
 def join_words(words: list[str], most: int = 3) -> str:
-    """Words in a sentence, the first few of many."""
+    """A list in a sentence, shortened to the first `most` words."""
     if len(words) > most + 1:
         words = [*words[:most], f"{len(words) - most:,} more"]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
@@ -132,5 +132,5 @@ def format_value(value: Any) -> str:
 
 
 def mapping_or_empty(value: Any) -> Mapping[str, Any]:
-    """A mapping from a record that should hold one; empty when it does not."""
+    """The value when it is a mapping, otherwise an empty mapping."""
     return value if isinstance(value, Mapping) else {}

@@ -1,4 +1,4 @@
-// Reads values off the curves, browses the samples, and opens the step that a link names.
+// Shows the curve value at the cursor, filters the samples, and opens the step that a link targets.
 "use strict";
 (() => {
   const curves = JSON.parse(document.getElementById("curves-data").textContent);

@@ -1,4 +1,4 @@
-"""Draws the plan: a box for each step, a pointed one for a gate, lines for what goes where."""
+"""Draws the plan: a box for each step, a hexagon for a gate, and lines for the data flow."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,20 +18,20 @@ from posttrain.runtime.report.step_states import (
 
 _NODE_HEIGHT = 46.0
 _MIN_WIDTH, _MAX_WIDTH = 96.0, 210.0
-# Widths of letters of a name and of what stands below it, on the safe side.
+# Upper bounds of the character widths of a name and of the detail below it.
 _NAME_LETTER, _DETAIL_LETTER = 8.1, 6.7
 _LEFT, _RIGHT, _POINT = 30.0, 10.0, 12.0
 _MARGIN = 4.0
-# On a narrow page the picture shrinks to this share of its size; then it scrolls.
+# On a narrow page the graph shrinks to this share of its size; below that it scrolls.
 _MIN_SCALE = 0.78
-# The squares of a level stand so many below each other, or more when there are many.
+# The minimum rows of squares in a level of the map, and the columns past which rows are added.
 _ROWS, _COLUMNS = 10, 60
 
 
 def plan_section(run: RunRecord) -> Markup:
-    """The plan as a picture, and as a map of all steps when there are too many to draw."""
+    """The plan as a graph, plus a map of all steps when there are too many for the graph."""
     if not run.steps:
-        return tag("p", "Nothing is known of the steps of this run.", class_="card soft")
+        return tag("p", "The steps of this run are not known.", class_="card soft")
     flow = build_step_graph(run.steps)
     parts: list[Markup] = []
     if flow is not None:
@@ -64,14 +64,14 @@ def _draw_graph(flow: StepGraph, steps: Sequence[StepRecord]) -> Markup:
         if e in layout.edges
     ]
     boxes = [_draw_node(box, layout, wide, pitch, steps) for box in flow.nodes]
-    said = f"The plan: {plural(len(steps), 'step')} in {plural(layout.levels, 'level')}, all listed below."
+    label = f"The plan: {plural(len(steps), 'step')} in {plural(layout.levels, 'level')}, all listed below."
     return tag(
         "svg",
         *lines,
         *boxes,
         class_="plan",
         role="group",
-        aria_label=said,
+        aria_label=label,
         width=round(width),
         height=round(height),
         style=f"min-width:{_MIN_SCALE * width:.0f}px",
@@ -80,13 +80,13 @@ def _draw_graph(flow: StepGraph, steps: Sequence[StepRecord]) -> Markup:
 
 
 def _width(flow: StepGraph, steps: Sequence[StepRecord]) -> float:
-    """Boxes are as wide as the longest text needs, up to a point."""
+    """The width of all boxes: that of the longest text, within limits."""
     texts = [max(len(b.title) * _NAME_LETTER, len(_detail(b, steps)) * _DETAIL_LETTER) for b in flow.nodes]
     return min(_MAX_WIDTH, max(_MIN_WIDTH, max(texts) + _LEFT + _RIGHT))
 
 
 def _draw_edge(points: Sequence[tuple[int, float]], wide: float, pitch: float, barrier: bool) -> Markup:
-    """A curve from the right of one box, through its lanes, to the left of another."""
+    """A curve from the right edge of one box, through its lanes, to the left edge of another."""
     path: list[str] = []
     placed = [(level, _MARGIN + y) for level, y in points]
     for (here, y), (there, to) in pairwise(placed):
@@ -131,7 +131,7 @@ def _draw_node(
 
 
 def _outline(box: GraphNode, wide: float) -> Markup:
-    """A rounded box; for a gate one with points; for a group one with another behind it."""
+    """A rounded box for a step, a hexagon for a gate, a stack of two boxes for a group."""
     if box.kind == "gate":
         right = wide - _POINT
         points = (
@@ -153,7 +153,7 @@ _STATE_PRIORITY = (
 
 
 def _group_state(box: GraphNode) -> str:
-    """The state to show of several: the one that asks most for attention."""
+    """The state to show for a group: the one that needs attention most."""
     found = {known_state(state) for state, _ in box.states}
     return next(state for state in _STATE_PRIORITY if state in found)
 
@@ -175,7 +175,7 @@ def _detail(box: GraphNode, steps: Sequence[StepRecord]) -> str:
 
 
 def ellipsize(words: str, room: int) -> str:
-    """A text cut in its middle, where names differ least."""
+    """A text shortened in the middle, where names differ least."""
     if len(words) <= room:
         return words
     keep = max(2, room - 1)
@@ -194,9 +194,9 @@ def _step_map(steps: Sequence[StepRecord]) -> Markup:
     columns: dict[int, list[Markup]] = {}
     for index, record in enumerate(steps):
         state = known_state(record.display_state)
-        said = f"{record.id}: {state_label(state)}"
-        cell = tag("a", class_=f"cell s-{state}", href=f"#step-{index}", title=said, aria_label=said)
+        label = f"{record.id}: {state_label(state)}"
+        cell = tag("a", class_=f"cell s-{state}", href=f"#step-{index}", title=label, aria_label=label)
         columns.setdefault(level[record.id], []).append(cell)
     blocks = [_map_level(cells) for _, cells in sorted(columns.items())]
-    words = f"Every step, level by level, from left to right: {plural(len(steps), 'step')}."
+    words = f"All {plural(len(steps), 'step')}, level by level from left to right."
     return Markup(tag("p", words, class_="soft") + tag("div", blocks, class_="map"))

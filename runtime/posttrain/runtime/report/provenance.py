@@ -1,4 +1,4 @@
-"""What the run was made of: versions, files, images, seeds; and each step with its key."""
+"""Renders the provenance: versions, files, images and seeds of the run, and the key of each step."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,13 +38,13 @@ def _run_facts(run: RunRecord) -> list[tuple[str, object]]:
         ("Run", run.name),
         ("Recipe", run.recipe),
         ("Seed", str(plan.seed)),
-        ("Began", format_timestamp(run.began)),
+        ("Started", format_timestamp(run.began)),
         ("Ended", format_timestamp(run.ended)),
         ("Target", ", ".join(f"{name} {format_value(value)}" for name, value in target.items())),
         ("Images", tag("span", join_words(images, 6), class_="code") if images else ""),
         ("Trackers", join_words(list(plan.tracking), 9) if plan.tracking else ""),
-        ("Secrets, by name", join_words(secrets, 9) if secrets else ""),
-        ("posttrain", f"{VERSION} (wrote this report)"),
+        ("Secrets (names)", join_words(secrets, 9) if secrets else ""),
+        ("posttrain", f"{VERSION} (generated this report)"),
     ]
     return [(name, value) for name, value in found if value]
 
@@ -58,7 +58,7 @@ def _definition_list(rows: Iterable[tuple[str, object]]) -> Markup:
 
 
 def _versions(run: RunRecord) -> Markup | None:
-    """The distributions that results depend on; where steps differ, who has which."""
+    """The Python distributions that results depend on, per step where the versions differ."""
     found: dict[str, dict[str, list[str]]] = {}
     for record in run.steps:
         for name, version in mapping_or_empty(record.step.key_values.get("environment")).items():
@@ -81,7 +81,7 @@ def _version_text(versions: Mapping[str, Sequence[str]]) -> str:
 
 
 def _files(run: RunRecord) -> Markup | None:
-    """The user's files that went in, by digest."""
+    """The user's input files, by digest."""
     used: dict[tuple[str, str], list[str]] = {}
     for record in run.steps:
         for file in record.step.files.values():
@@ -101,14 +101,14 @@ def _files(run: RunRecord) -> Markup | None:
     table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows))
     return tag(
         "section",
-        tag("h3", "Files beside the recipe"),
+        tag("h3", "Local files"),
         scroll_frame("Files", table),
         class_="card",
     )
 
 
 def steps_section(run: RunRecord) -> Markup:
-    """Every step with all that is known of it, folded away."""
+    """All details of every step, collapsed."""
     place = {record.id: index for index, record in enumerate(run.steps)}
     steps = [_step(index, record, place) for index, record in enumerate(run.steps)]
     found = scroll_frame("All steps", steps, tall=True) if len(steps) > SCROLL_ROWS else join_markup(steps)
@@ -116,14 +116,14 @@ def steps_section(run: RunRecord) -> Markup:
 
 
 def _step(index: int, record: StepRecord, place: Mapping[str, int]) -> Markup:
-    said = " \u00b7 ".join(
+    about = " \u00b7 ".join(
         filter(None, (record.step.kind, state_label(record.state), format_duration(record.seconds)))
     )
     summary = tag(
         "summary",
         state_icon(record.display_state),
         tag("b", record.id),
-        tag("span", said, class_="soft"),
+        tag("span", about, class_="soft"),
         class_=f"s-{known_state(record.display_state)}",
     )
     parts = [summary, _definition_list(_step_facts(record, place)), _products(record), _key_values(record)]
@@ -133,24 +133,24 @@ def _step(index: int, record: StepRecord, place: Mapping[str, int]) -> Markup:
 def _step_facts(record: StepRecord, place: Mapping[str, int]) -> list[tuple[str, object]]:
     step = record.step
     reads = [
-        _link(given.step + (f".{given.part}" if given.part else ""), place.get(given.step))
-        for given in step.inputs.values()
+        _link(source.step + (f".{source.part}" if source.part else ""), place.get(source.step))
+        for source in step.inputs.values()
     ]
     gates = [_link(gate, place.get(gate)) for gate in step.gates]
-    written = f"{step.place.file}, line {step.place.line}" if step.place.file else ""
+    location = f"{step.place.file}, line {step.place.line}" if step.place.file else ""
     found: list[tuple[str, object]] = [
         ("Key", tag("span", record.key, class_="code breaks")),
-        ("Pinned", "" if step.pinned else "no: what goes in is not held to a revision"),
+        ("Pinned", "" if step.pinned else "no: an input is not pinned to a revision"),
         ("Reason", record.reason),
         ("Advice", record.advice),
-        ("Written in", written),
-        ("Reads", Markup(", ".join(reads))),
-        ("Behind the gate", Markup(", ".join(gates))),
-        ("Began", format_timestamp(record.began) if record.began is not None else ""),
+        ("Defined in", location),
+        ("Inputs", Markup(", ".join(reads))),
+        ("Gate", Markup(", ".join(gates))),
+        ("Started", format_timestamp(record.began) if record.began is not None else ""),
         ("Ended", format_timestamp(record.ended) if record.ended is not None else ""),
-        ("Expected to take", expected_time(record)),
+        ("Expected time", expected_time(record)),
         ("Peak memory", _memory(record, "peak_memory_mb")),
-        ("Peak memory of a GPU", _memory(record, "peak_gpu_mb")),
+        ("Peak GPU memory", _memory(record, "peak_gpu_mb")),
         ("Expected memory", format_size(memory) if (memory := expected_memory(record)) is not None else ""),
         ("Attempts", str(record.attempt) if record.attempt > 1 else ""),
         ("Image", step.image or ""),
@@ -173,7 +173,7 @@ def _link(name: str, index: int | None) -> Markup:
 
 
 def _products(record: StepRecord) -> Markup | None:
-    """The files that came out, with size and digest."""
+    """The files of the product, with size and digest."""
     if not record.files:
         return None
     rows = [
@@ -189,7 +189,7 @@ def _products(record: StepRecord) -> Markup | None:
         "tr",
         tag("th", "File", scope="col"),
         tag("th", "Size", scope="col", class_="number"),
-        tag("th", "sha256, its beginning", scope="col"),
+        tag("th", "sha256 (prefix)", scope="col"),
     )
     whole = sum(finite_or_none(mapping_or_empty(about).get("size")) or 0 for about in record.files.values())
     title = tag("summary", f"Product: {plural(len(record.files), 'file')}, {format_size(whole)}")
@@ -197,7 +197,7 @@ def _products(record: StepRecord) -> Markup | None:
 
 
 def _key_values(record: StepRecord) -> Markup | None:
-    """What the key is made from."""
+    """The values that the key is computed from."""
     values: Mapping[str, Any] = record.step.key_values
     if not values:
         return None

@@ -1,21 +1,21 @@
-"""Takes the values of secrets out of what is about to be shown: the last guard, not the first."""
+"""Redacts the values of secrets in report data, as the last line of defense."""
 
 from collections.abc import Mapping
 from typing import Any
 
 PLACEHOLDER = "[secret]"
-# A shorter value is no secret, and would tear ordinary words apart.
+# Redacting shorter values would mangle ordinary words.
 _MIN_LENGTH = 6
 
 
 def secret_values(names: set[str], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The values that the named variables have here, the longest first."""
+    """The values of the named environment variables, the longest first."""
     found = {environment.get(name, "").strip() for name in names}
     return tuple(sorted((value for value in found if len(value) >= _MIN_LENGTH), key=len, reverse=True))
 
 
 def redact(value: Any, secrets: tuple[str, ...]) -> Any:
-    """The same value with every secret in it replaced, in keys as well."""
+    """The value with every secret replaced, including those in keys."""
     if not secrets:
         return value
     match value:

@@ -1,4 +1,4 @@
-"""Writes the report of a run beside its plan and its journal."""
+"""Writes the report of a run to its run folder."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ REPORT_FILE = "report.html"
 
 
 def write_report(home: Home, run: Path, to: Path | None = None) -> Path:
-    """Write the page anew, whole or not at all; gives where it lies."""
+    """Write the report atomically, over an earlier one, and return its path."""
     path = to or run / REPORT_FILE
     atomic_io.write_text(path, render_page(read_run(home, run)))
     return path

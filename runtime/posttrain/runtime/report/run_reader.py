@@ -1,4 +1,4 @@
-"""Reads a run from its folder and from the store. What cannot be read is named, never guessed."""
+"""Reads a run from its folder and from the store. Unreadable records become messages in the report."""
 
 import os
 import sqlite3
@@ -22,7 +22,7 @@ _FINISHED = ("done", "cached")
 
 @dataclass(frozen=True)
 class _JournalData:
-    """What the journal holds."""
+    """The contents of a journal."""
 
     run_info: Mapping[str, Any]
     entries: Mapping[str, JournalEntry]
@@ -30,12 +30,12 @@ class _JournalData:
 
 
 def read_run(home: Home, run: Path, environment: Mapping[str, str] = os.environ) -> RunRecord:
-    """Everything that the report of a run shows."""
+    """Read everything that the report of a run shows."""
     journal = _read_journal(run / "journal.sqlite")
     read_errors = [journal.error] if journal.error else []
     plan = _read_plan(run)
     if plan is None:
-        read_errors.append("The plan of this run cannot be read; what follows is from its journal alone.")
+        read_errors.append("The plan of this run is not readable. This page uses the journal alone.")
         plan = _plan_from_journal(run.name, journal.entries)
     names = {name for step in plan.steps for name in step.secrets}
     secrets = redaction.secret_values(names, environment)
@@ -57,7 +57,7 @@ def read_run(home: Home, run: Path, environment: Mapping[str, str] = os.environ)
 
 def _read_journal(path: Path) -> _JournalData:
     if not path.exists():
-        return _JournalData({}, {}, "This run has no journal: how its steps ended is not known.")
+        return _JournalData({}, {}, "This run has no journal. The results of its steps are not known.")
     try:
         journal = Journal(path, read=True)
         about = {name: journal.get(name) for name in ("recipe", "began", "ended", "result")}
@@ -65,7 +65,7 @@ def _read_journal(path: Path) -> _JournalData:
         journal.close()
     except (DamagedJournal, sqlite3.Error, ValueError, TypeError) as error:
         return _JournalData(
-            {}, {}, f"The journal of this run cannot be read ({error}): how its steps ended is lost."
+            {}, {}, f"The journal of this run is not readable ({error}). The results of its steps are lost."
         )
     return _JournalData(about, entries)
 
@@ -73,12 +73,12 @@ def _read_journal(path: Path) -> _JournalData:
 def _read_plan(run: Path) -> Plan | None:
     try:
         return load_plan(run)
-    except AttributeError:  # JSON, but nothing like a plan
+    except AttributeError:  # JSON, but not a plan
         return None
 
 
 def _plan_from_journal(name: str, entries: Mapping[str, JournalEntry]) -> Plan:
-    """A plan that names the steps of a journal, and knows nothing else of them."""
+    """A plan with the steps of a journal, by id and key only."""
     nowhere = SourceLocation(file="", line=0, column=0)
     steps = [
         Step(id=e.id, kind="", entry="", params={}, place=nowhere, key=e.key, key_parts={}, key_values={})
@@ -100,7 +100,7 @@ def _step(
     product = _product(home, key) if state in (*_FINISHED, "unknown") else None
     record = product.record if product else home.workdir(key) / "record"
     if product is None and state in _FINISHED:
-        read_errors.append(f"The product of {step.id} is no longer in the store, and its record with it.")
+        read_errors.append(f"The product and the record of {step.id} are missing from the store.")
     manifest = product.manifest if product else {}
     facts = mapping_or_empty(redaction.redact(entry.facts if entry else manifest.get("facts"), secrets))
     breakdowns = read_breakdowns(product.files if product else None, facts)
@@ -118,7 +118,7 @@ def _step(
         facts=facts,
         breakdowns=tuple(mapping_or_empty(redaction.redact(one, secrets)) for one in breakdowns),
         files=mapping_or_empty(manifest.get("files")),
-        # What a step that is left out here has once said is not of this run.
+        # The events of a skipped step are from another run.
         events=StepEvents()
         if state == "skipped"
         else _events(step, record / "events.jsonl", secrets, read_errors),
@@ -129,7 +129,7 @@ def _step(
 def _product(home: Home, key: str) -> Product | None:
     try:
         return home.store.find(key)
-    except (KeyError, TypeError, AttributeError):  # a manifest that is none
+    except (KeyError, TypeError, AttributeError):  # a malformed manifest
         return None
 
 
@@ -138,5 +138,5 @@ def _events(step: Step, path: Path, secrets: tuple[str, ...], read_errors: list[
     try:
         return read_step_events(path, secrets, episodes=episodes)
     except ValueError:
-        read_errors.append(f"The events of {step.id} are damaged: its curves and samples are missing here.")
+        read_errors.append(f"The events of {step.id} are damaged. Its curves and samples are missing.")
         return StepEvents()

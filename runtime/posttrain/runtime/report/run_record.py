@@ -1,4 +1,4 @@
-"""What a report is made from: a run and its steps, read once and never changed."""
+"""The data of a report: immutable records of a run and its steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,15 +19,15 @@ class Turn:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A completion with what the nodes of the reward graph gave for it."""
+    """A completion with the values of the reward nodes."""
 
     step: int
     prompt: str
     completion: str
     values: Mapping[str, Any]
-    # Which of several models generated it, where that is known.
+    # The model that generated it, when an eval has several and the event names one.
     model: str = ""
-    # The completion turn by turn, where it has several.
+    # The turns of the completion, when it has several.
     turns: tuple[Turn, ...] = ()
 
 
@@ -40,9 +40,9 @@ class StepWarning:
 
 @dataclass(frozen=True, kw_only=True)
 class StepEvents:
-    """What a step said while it was made."""
+    """The events of a step, by kind."""
 
-    # By name: (optimizer step, value), where a value may be NaN or infinite.
+    # By name: (optimizer step, value). A value can be NaN or infinite.
     metrics: Mapping[str, Points] = field(default_factory=dict[str, Points])
     samples: tuple[Sample, ...] = ()
     warnings: tuple[StepWarning, ...] = ()
@@ -62,15 +62,15 @@ class StepRecord:
     began: float | None = None
     ended: float | None = None
     cost: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    # What the plan expected it to take.
+    # The time and memory that the plan estimated.
     estimate: Mapping[str, Any] = field(default_factory=dict[str, Any])
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    # An eval's metrics for each value of a column, and each model.
+    # The metrics of an eval for each value of a column, and each model.
     breakdowns: tuple[Mapping[str, Any], ...] = ()
-    # Size and digest of the files of the product.
+    # The size and digest of each file of the product.
     files: Mapping[str, Any] = field(default_factory=dict[str, Any])
     events: StepEvents = StepEvents()
-    # The last lines of the log, where a step did not end well.
+    # The last lines of the log of a failed or interrupted step.
     log_tail: tuple[str, ...] = ()
 
     @property
@@ -79,14 +79,14 @@ class StepRecord:
 
     @property
     def display_state(self) -> str:
-        """What to show of the step at a glance: of a gate its verdict, of any other its state."""
+        """The state to display: the verdict of a gate, the state of any other step."""
         verdict = self.facts.get("verdict")
         decided = self.step.kind == "gate" and verdict in ("pass", "fail", "inconclusive")
         return str(verdict) if decided else self.state
 
     @property
     def seconds(self) -> float | None:
-        """How long the step took, here or where it was first made."""
+        """The duration of the step in this run, or in the run that created its product."""
         if self.began is not None and self.ended is not None and self.ended >= self.began:
             return self.ended - self.began
         found = self.cost.get("seconds")
@@ -102,5 +102,5 @@ class RunRecord:
     ended: float | None
     result: str | None
     steps: tuple[StepRecord, ...]
-    # What could not be read.
+    # Messages about records that could not be read.
     read_errors: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The top of the page: what this run was, how it ended, and its metrics at a glance."""
+"""Renders the top of the page: the run, its result, and its metrics at a glance."""
 
 from posttrain.runtime.evaluation.statistics.metric_estimates import CONFIDENCE
 from posttrain.runtime.report.gate_results import gate_conditions, gate_verdict, held_steps
@@ -23,7 +23,7 @@ _MAX_GATES = 3
 
 
 def run_outcome(run: RunRecord) -> tuple[str, str]:
-    """How the run ended: the state to show, and its name."""
+    """The result of the run: the state to display, and its label."""
     states = {record.state for record in run.steps}
     for state, words in (
         ("failed", "Failed"),
@@ -41,38 +41,38 @@ def run_outcome(run: RunRecord) -> tuple[str, str]:
 
 
 def result_sentence(run: RunRecord) -> str:
-    """The result in one sentence."""
+    """The result of the run in one sentence."""
     by_state: dict[str, list[StepRecord]] = {}
     for record in run.steps:
         by_state.setdefault(record.state, []).append(record)
     if failed := by_state.get("failed"):
         more = f", and {plural(len(failed) - 1, 'more step')} failed" if len(failed) > 1 else ""
-        return f"{failed[0].id} failed: {failed[0].reason or 'no reason is known'}{more}."
+        return f"{failed[0].id} failed: {failed[0].reason or 'no reason was recorded'}{more}."
     if "interrupted" in by_state:
         stopped = _step_names(by_state["interrupted"])
-        return f"The run was stopped in {stopped}; run it again, and it goes on from there."
+        return f"The run was interrupted in {stopped}. Run it again to resume from there."
     if "held" in by_state:
         return _held_sentence(run, by_state["held"])
-    left = len(by_state.get("skipped", ()))
-    asked = len(run.steps) - left
-    skipped = f" {plural(left, 'more step')} {'was' if left == 1 else 'were'} skipped." if left else ""
+    count = len(by_state.get("skipped", ()))
+    selected = len(run.steps) - count
+    skipped = f" {plural(count, 'more step')} {'was' if count == 1 else 'were'} skipped." if count else ""
     if "blocked" in by_state or "unknown" in by_state:
-        whole = sum(record.state in ("done", "cached") for record in run.steps)
-        return f"{whole:,} of {plural(asked, 'step')} finished.{skipped}"
+        finished = sum(record.state in ("done", "cached") for record in run.steps)
+        return f"{finished:,} of {plural(selected, 'step')} finished.{skipped}"
     if run.result is None:
-        return "The run was still under way when this page was written, or it was cut short."
+        return "The run was in progress when this page was generated, or it was killed."
     cached = len(by_state.get("cached", ()))
-    if cached == asked:
-        return f"All {plural(cached, 'step')} had finished in earlier runs.{skipped}"
+    if cached == selected:
+        return f"All {plural(cached, 'step')} finished in earlier runs.{skipped}"
     earlier = f", {cached:,} of them in earlier runs" if cached else ""
-    return f"All {plural(asked, 'step')} finished{earlier}.{skipped}"
+    return f"All {plural(selected, 'step')} finished{earlier}.{skipped}"
 
 
 def _held_sentence(run: RunRecord, held: list[StepRecord]) -> str:
     gates = [r.id for r in run.steps if r.step.kind == "gate" and held_steps(run, r.id)]
     if not gates:
         return f"{_step_names(held)} was held back by a gate."
-    return f"The gate {join_words(gates)} did not let {_step_names(held)} through."
+    return f"The gate {join_words(gates)} held back {_step_names(held)}."
 
 
 def _step_names(records: list[StepRecord]) -> str:
@@ -82,7 +82,7 @@ def _step_names(records: list[StepRecord]) -> str:
 def page_header(run: RunRecord) -> Markup:
     state, words = run_outcome(run)
     plan = run.plan
-    line = [run.name, f"began {format_timestamp(run.began)}" if run.began is not None else ""]
+    line = [run.name, f"started {format_timestamp(run.began)}" if run.began is not None else ""]
     return tag(
         "header",
         tag("div", tag("h1", plan.name), state_badge(state, words), class_="head"),
@@ -90,14 +90,14 @@ def page_header(run: RunRecord) -> Markup:
         tag("p", result_sentence(run), class_="sentence"),
         tag("p", " \u00b7 ".join(filter(None, line)), class_="soft"),
         [tag("p", error, class_="read-error s-warning") for error in run.read_errors[:12]],
-        tag("p", f"{len(run.read_errors) - 12:,} more records cannot be read.")
+        tag("p", f"{len(run.read_errors) - 12:,} more records could not be read.")
         if len(run.read_errors) > 12
         else None,
     )
 
 
 def summary_cards(run: RunRecord) -> Markup:
-    """Time, the last metrics, and the gates."""
+    """Cards for the time, the last metrics, and the gates."""
     found = run_metrics(run)
     gates = [record for record in run.steps if record.step.kind == "gate"]
     room = _MAX_CARDS - min(len(gates), _MAX_GATES)
@@ -125,25 +125,25 @@ def _card(name: str, figure: object, *more: object, link: str) -> Markup:
 
 
 def _time_card(run: RunRecord) -> Markup:
-    whole = run.ended - run.began if run.ended is not None and run.began is not None else None
+    elapsed = run.ended - run.began if run.ended is not None and run.began is not None else None
     busy = sum(finite_or_none(r.cost.get("seconds")) or 0.0 for r in run.steps if r.state != "cached")
-    more = [work_summary(run)] + ([f"{format_duration(busy)} of work in all steps"] if busy else [])
-    return _card("Time", format_duration(whole) if whole is not None else DASH, *more, link="#timeline")
+    more = [work_summary(run)] + ([f"{format_duration(busy)} in all steps together"] if busy else [])
+    return _card("Time", format_duration(elapsed) if elapsed is not None else DASH, *more, link="#timeline")
 
 
 def _metric_card(metric: EvalMetric, others: list[EvalMetric]) -> Markup:
     values = metric.values
     items = finite_or_none(metric.data.get("items"))
-    said = plural(int(items), "item") if items is not None else ""
+    count = plural(int(items), "item") if items is not None else ""
     name = f"{metric.name} \u00b7 {metric.label}"
     if values is None:
         return _card(
-            name, format_decimals(metric.data.get("value")), said or "no scored items", link="#metrics"
+            name, format_decimals(metric.data.get("value")), count or "no scored items", link="#metrics"
         )
     drawn = interval_bar(values[0], values[1], values[2], metric_axis(metric, others))
     interval = f"{CONFIDENCE:.0%} interval {format_decimals(values[1])} \u2013 {format_decimals(values[2])}"
     return _card(
-        name, format_decimals(values[0]), drawn, ", ".join(filter(None, (interval, said))), link="#metrics"
+        name, format_decimals(values[0]), drawn, ", ".join(filter(None, (interval, count))), link="#metrics"
     )
 
 

@@ -1,4 +1,4 @@
-"""Completions to browse: what was asked, what came back, and what the reward graph made of it."""
+"""Renders the sample browser: prompts, completions, and the values of the reward nodes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from posttrain.runtime.report.run_record import RunRecord, Sample, StepRecord
 from posttrain.runtime.report.sample_correctness import OUTCOMES, correctness_rules, sample_outcome
 from posttrain.runtime.report.step_states import state_icon
 
-# Samples of a page, and letters of all their texts: more are spread evenly, and cut.
+# Limits of a page: samples (more are subsampled evenly) and characters of their texts (truncated).
 _MAX_SAMPLES = 600
 _MAX_CHARACTERS = 3_000_000
 _MIN_TEXT, _MAX_TEXT = 400, 8000
@@ -26,7 +26,7 @@ class _SampleView:
 
 
 def samples_section(run: RunRecord) -> Markup | None:
-    stages = [record for record in reversed(run.steps) if record.events.samples]  # the last word first
+    stages = [record for record in reversed(run.steps) if record.events.samples]  # newest first
     if not stages:
         return None
     each = max(2, _MAX_SAMPLES // len(stages))
@@ -50,14 +50,14 @@ def samples_section(run: RunRecord) -> Markup | None:
 
 
 def sample_evenly(samples: Sequence[Sample], most: int) -> list[Sample]:
-    """At most so many, evenly over the whole."""
+    """At most `most` samples, evenly spaced."""
     if len(samples) <= most:
         return list(samples)
     return [samples[place * len(samples) // most] for place in range(most)]
 
 
 def _controls(stages: Sequence[StepRecord], shown: Sequence[_SampleView]) -> Markup:
-    """Choices of stage and outcome and a search; the script shows them, as it makes them work."""
+    """Filters for stage and outcome, and a search. Hidden until the script, which runs them, loads."""
     every = tag("option", "all stages", value="")
     options = [tag("option", record.id, value=str(number)) for number, record in enumerate(stages)]
     found = [kind for kind in OUTCOMES if any(one.outcome == kind for one in shown)]
@@ -75,7 +75,7 @@ def _controls(stages: Sequence[StepRecord], shown: Sequence[_SampleView]) -> Mar
 
 
 def _model_filter(shown: Sequence[_SampleView]) -> Markup | None:
-    """A choice of the model, where samples tell of several."""
+    """A filter for the model, where the samples name several."""
     models = list(dict.fromkeys(one.sample.model for one in shown if one.sample.model))
     if len(models) < 2:
         return None
@@ -85,13 +85,13 @@ def _model_filter(shown: Sequence[_SampleView]) -> Markup | None:
 
 def _card(shown: _SampleView, room: int) -> Markup:
     sample = shown.sample
-    said = f"step {sample.step}" if shown.record.step.kind != "eval" else sample.model or None
+    origin = f"step {sample.step}" if shown.record.step.kind != "eval" else sample.model or None
     sign = _OUTCOME_STATES.get(shown.outcome or "")
     mark = tag("span", state_icon(sign), shown.outcome or "", class_=f"pill s-{sign}") if sign else None
     head = tag(
         "div",
         tag("h3", shown.record.id),
-        tag("span", said, class_="soft") if said else None,
+        tag("span", origin, class_="soft") if origin else None,
         mark,
         class_="head",
     )
@@ -110,28 +110,28 @@ def _card(shown: _SampleView, room: int) -> Markup:
 
 
 def _completion(shown: _SampleView, room: int) -> Markup:
-    """A text, or the turns of a conversation; an episode's other side is its environment."""
+    """A text, or the turns of a conversation or an episode."""
     turns = shown.sample.turns
     episode = bool(mapping_or_empty(shown.record.step.params).get("environment"))
     if not turns:
-        name = "All that the model said" if episode else "Completion"
+        name = "Model output" if episode else "Completion"
         return _text(name, shown.sample.completion, room)
     head = tag("h4", f"{'Episode' if episode else 'Completion'}, {plural(len(turns), 'turn')}")
     return tag("div", head, render_turns(turns, room, episode=episode), class_="text")
 
 
 def _text(name: str, words: str, room: int) -> Markup:
-    """A text with its whitespace kept; an empty one says so, a long one how much is left out."""
+    """A text with its whitespace; marks an empty text, and says how much of a long text is omitted."""
     if not words:
         return tag("div", tag("h4", name), tag("p", "empty", class_="soft"), class_="text")
     left = len(words) - room
-    more = tag("p", f"{left:,} more letters are not shown.", class_="soft") if left > 0 else None
+    more = tag("p", f"{left:,} more characters are not shown.", class_="soft") if left > 0 else None
     shown = preformatted(words[:room], reached=_may_scroll(words))
     return tag("div", tag("h4", name), shown, more, class_="text")
 
 
 def _may_scroll(words: str) -> bool:
-    """Whether a text may have to scroll, so that a keyboard must reach it."""
+    """Whether a text can need scrolling, so that the keyboard must reach it."""
     return len(words) > 500 or words.count("\n") > 8
 
 

@@ -1,4 +1,4 @@
-"""Whether a sample was right: by the node that a rate metric of the recipe's evals counts."""
+"""Decides whether a sample is correct, by the reward node that a rate metric of the recipe counts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ OUTCOMES = ("right", "wrong", "unscored")
 
 @dataclass(frozen=True)
 class CorrectnessRule:
-    """The node that decides, and the value from which on a sample counts as right."""
+    """The deciding node, and the lowest value at which a sample counts as correct."""
 
     node: str
     threshold: float
 
 
 def correctness_rules(run: RunRecord) -> dict[str, CorrectnessRule | None]:
-    """What decides the samples of each step; None where the recipe counts nothing that they show.
+    """The rule for the samples of each step; None where no rate metric applies to them.
 
-    That is a rate metric of the step itself, or else one of an eval by the same reward.
+    The rule comes from a rate metric of the step itself, or of an eval with the same reward.
     """
     rewards = {
         record.id: canonical_json(mapping_or_empty(record.step.params).get("reward")) for record in run.steps
@@ -46,7 +46,7 @@ def _rate_metrics(params: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _rule_of_metric(metric: Mapping[str, Any], nodes: list[Mapping[str, Any]]) -> CorrectnessRule | None:
-    """The metric's node; where that has no name of its own, the score that is made from it."""
+    """The node of the metric, or the score computed from it when that node has no name of its own."""
     counted = str(metric.get("node"))
     if "." not in counted:
         return CorrectnessRule(counted, 0.5)
@@ -63,7 +63,7 @@ def _rule_of_metric(metric: Mapping[str, Any], nodes: list[Mapping[str, Any]]) -
 
 
 def sample_outcome(judge: CorrectnessRule | None, sample: Sample) -> str | None:
-    """One of OUTCOMES, or None when nothing decides."""
+    """One of OUTCOMES, or None without a rule."""
     if judge is None or judge.node not in sample.values:
         return None
     value = sample.values[judge.node]

@@ -1,4 +1,4 @@
-"""The plan as a graph: what it draws for steps, or for groups of like steps when there are many."""
+"""Builds the graph of the plan: a node per step, or per group of similar steps when there are many."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from posttrain.runtime.report.graph_layout import Edge, node_levels
 from posttrain.runtime.report.run_record import StepRecord
 
-# More boxes than this are no picture any more.
+# A graph with more nodes than this is not readable.
 MAX_NODES = 60
 _MAX_LEVEL_NODES = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphNode:
-    """One box of the picture, for one step or for several."""
+    """A node of the graph, for one step or for a group."""
 
     id: str
     title: str
     kind: str
-    # Places of its steps in the plan.
+    # Indices of its steps in the plan.
     members: tuple[int, ...]
     states: tuple[tuple[str, int], ...]
 
     @property
     def single_step(self) -> int | None:
-        """The place of the step, where the box stands for one."""
+        """The index of the step, when the node represents one step."""
         return self.members[0] if len(self.members) == 1 else None
 
 
@@ -33,18 +33,19 @@ class GraphNode:
 class StepGraph:
     nodes: tuple[GraphNode, ...]
     edges: tuple[Edge, ...]
-    # Edges from a gate to what it holds back.
+    # Edges from a gate to the steps behind it.
     gate_edges: frozenset[Edge]
 
 
 def step_edges(steps: Sequence[StepRecord]) -> tuple[list[Edge], frozenset[Edge]]:
-    """What each step reads, and the gates that hold it back where its inputs do not say so already."""
+    """The edges from inputs, and the edges from gates that the inputs do not imply."""
     place = {record.id: index for index, record in enumerate(steps)}
-    behind: list[int] = []  # for each step, as bits, all steps that it comes after
+    behind: list[int] = []  # for each step, its ancestors as a bit set
     edges: list[Edge] = []
     barriers: set[Edge] = set()
     for index, record in enumerate(steps):
-        inputs = [given.step for given in record.step.inputs.values() if place.get(given.step, index) < index]
+        sources = record.step.inputs.values()
+        inputs = [source.step for source in sources if place.get(source.step, index) < index]
         seen = 0
         for id in dict.fromkeys(inputs):
             seen |= behind[place[id]] | 1 << place[id]
@@ -59,7 +60,7 @@ def step_edges(steps: Sequence[StepRecord]) -> tuple[list[Edge], frozenset[Edge]
 
 
 def build_step_graph(steps: Sequence[StepRecord]) -> StepGraph | None:
-    """The graph to draw: of steps, of groups when that is too much, or none."""
+    """The graph of steps, or of groups for a large plan; None when even the groups are too many."""
     edges, barriers = step_edges(steps)
     level = node_levels([record.id for record in steps], edges)
     widest = max(Counter(level.values()).values(), default=0)
@@ -72,7 +73,7 @@ def build_step_graph(steps: Sequence[StepRecord]) -> StepGraph | None:
 def _group_by_kind(
     steps: Sequence[StepRecord], edges: Sequence[Edge], barriers: frozenset[Edge], level: Mapping[str, int]
 ) -> StepGraph | None:
-    """Steps of one kind on one level as one box; none when even these are too many."""
+    """One node for the steps of a kind on a level; None when there are still too many nodes."""
     groups: dict[str, list[int]] = {}
     group_of: dict[str, str] = {}
     for index, record in enumerate(steps):
@@ -93,10 +94,10 @@ def _group_by_kind(
 def _node(name: str, members: Sequence[tuple[int, StepRecord]]) -> GraphNode:
     states = Counter(record.state for _, record in members)
     first = members[0][1]
-    several = f"{first.step.kind or 'step'} \u00d7 {len(members):,}"
+    group_title = f"{first.step.kind or 'step'} \u00d7 {len(members):,}"
     return GraphNode(
         id=name,
-        title=first.id if len(members) == 1 else several,
+        title=first.id if len(members) == 1 else group_title,
         kind=first.step.kind,
         members=tuple(index for index, _ in members),
         states=tuple(states.most_common()),

@@ -1,4 +1,4 @@
-"""The states of a step, as the report names and draws them: never by colour alone."""
+"""Labels and icons of the step states. Color is never the only cue."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ LABELS = {
     "inconclusive": "inconclusive",
     "warning": "warning",
 }
-# Strokes in a box of 16 by 16.
+# SVG path data in a 16 by 16 box.
 _ICONS = {
     "done": "M3.5 8.5l3 3 6-7",
     "pass": "M3.5 8.5l3 3 6-7",
@@ -49,21 +49,21 @@ def state_label(state: str) -> str:
 
 
 def icon_path(state: str) -> Markup:
-    """The sign of a state, for a drawing."""
+    """The icon of a state, for use in an SVG."""
     return tag("path", d=_ICONS[known_state(state)], class_="sign")
 
 
 def state_icon(state: str) -> Markup:
-    """The sign of a state, for running text; it says nothing to a screen reader."""
+    """The icon of a state, for inline text; hidden from screen readers."""
     return tag("svg", icon_path(state), class_="icon", viewBox="0 0 16 16", aria_hidden="true")
 
 
 def state_badge(state: str, words: str | None = None) -> Markup:
-    """A state in words, with its sign and its colour."""
+    """A state as text, with its icon and color."""
     return tag("span", state_icon(state), words or state_label(state), class_=f"pill s-{known_state(state)}")
 
 
 def count_states(states: Iterable[str]) -> list[tuple[str, int]]:
-    """How often each state occurs, in a fixed order."""
+    """The number of steps in each state, in a fixed order."""
     found = Counter(map(known_state, states))
     return [(state, found[state]) for state in _ICONS if found[state]]

@@ -1,4 +1,4 @@
-"""The timeline: a row for each step, with a bar from its start to its end."""
+"""Renders the timeline: a row for each step, with a bar from its start to its end."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ _UNITS = (1.0, 60.0, 3600.0)
 def timeline_section(run: RunRecord) -> Markup:
     span = run_span(run)
     if span is None:
-        return tag("p", "No step was started in this run.", class_="card soft")
+        return tag("p", "This run started no step.", class_="card soft")
     marks = time_ticks(span[1] - span[0])
     rows = [_row(index, record, span, marks) for index, record in enumerate(run.steps)]
     rows.append(_axis(span[1] - span[0], marks))
@@ -33,7 +33,7 @@ def timeline_section(run: RunRecord) -> Markup:
 
 
 def run_span(run: RunRecord) -> tuple[float, float] | None:
-    """From the first start to the last end that are known."""
+    """The first recorded start and the last recorded end."""
     began = [r.began for r in run.steps if r.began is not None]
     if not began:
         return None
@@ -108,16 +108,16 @@ def _row(index: int, record: StepRecord, span: tuple[float, float], marks: Seque
 
 
 def _describe(record: StepRecord, start: float) -> str:
-    said = f"{record.id}: {state_label(record.state)}"
+    label = f"{record.id}: {state_label(record.state)}"
     if record.began is None:
-        return said
+        return label
     ended = f", took {format_duration(record.seconds)}" if record.ended is not None else ""
     expected = f", {expected_time(record)} expected" if expected_time(record) else ""
-    return f"{said}, began after {format_duration(record.began - start)}{ended}{expected}"
+    return f"{label}, started after {format_duration(record.began - start)}{ended}{expected}"
 
 
 def _bar(record: StepRecord, span: tuple[float, float]) -> Markup:
-    """The bar with its length in words; only words for a step that was not started here."""
+    """The bar with its duration as text; only text for a step that this run did not start."""
     if record.began is None or record.state == "cached":
         return tag("text", _no_bar_text(record), x=6, y=_ROW / 2 + 4, class_="tick")
     first, last = span
@@ -137,7 +137,7 @@ def _bar(record: StepRecord, span: tuple[float, float]) -> Markup:
     if record.attempt > 1:
         words += f" \u00b7 attempt {record.attempt}"
     inside = end > 0.8
-    spoken = tag(
+    caption = tag(
         "text",
         words,
         x=_percent(start if inside else end),
@@ -146,11 +146,11 @@ def _bar(record: StepRecord, span: tuple[float, float]) -> Markup:
         text_anchor="end" if inside else "start",
         class_="tick",
     )
-    return Markup(bar + _phases(record, span, top) + _expected(record, span) + spoken)
+    return Markup(bar + _phases(record, span, top) + _expected(record, span) + caption)
 
 
 def _expected(record: StepRecord, span: tuple[float, float]) -> Markup:
-    """Where the step was expected to end; not drawn beyond the end of the run."""
+    """A mark at the expected end of the step, if that is before the end of the run."""
     first, last = span
     seconds = expected_seconds(record)
     if seconds is None or record.began is None or not 0 <= record.began + seconds - first <= last - first:
@@ -161,7 +161,7 @@ def _expected(record: StepRecord, span: tuple[float, float]) -> Markup:
 
 
 def _phases(record: StepRecord, span: tuple[float, float], top: float) -> Markup:
-    """Where one phase of a step passes into the next."""
+    """A line at the start of each phase of the step."""
     first, last = span
     assert record.began is not None, "a bar has a beginning"
     end = record.ended if record.ended is not None else last
@@ -183,22 +183,20 @@ def _phases(record: StepRecord, span: tuple[float, float], top: float) -> Markup
 
 def _no_bar_text(record: StepRecord) -> str:
     if record.state == "cached":
-        made = finite_or_none(record.cost.get("seconds"))
-        return "taken from the store" + (
-            f"; making it took {format_duration(made)}" if made is not None else ""
-        )
+        seconds = finite_or_none(record.cost.get("seconds"))
+        return "cache hit" + (f"; first run took {format_duration(seconds)}" if seconds is not None else "")
     if record.state in ("done", "running", "unknown"):
-        return "no times are known"
+        return "no times were recorded"
     if record.state == "skipped":
-        # A long reason has no room here on a narrow page; it stands above.
+        # A long reason does not fit on a narrow page; the section above shows it.
         short = 0 < len(record.reason) <= _MAX_REASON
         return f"{state_label('skipped')}: {record.reason}" if short else state_label("skipped")
     return record.reason or state_label(record.state)
 
 
 def work_summary(run: RunRecord) -> str:
-    """What was done in this run, and what was there already."""
-    made = [r for r in run.steps if r.state != "cached" and r.began is not None]
+    """How many steps this run executed, and how many came from the cache."""
+    executed = [r for r in run.steps if r.state != "cached" and r.began is not None]
     saved = [finite_or_none(r.cost.get("seconds")) or 0.0 for r in run.steps if r.state == "cached"]
-    said = f"{plural(len(made), 'step')} run"
-    return said + (f", {len(saved):,} cached ({format_duration(sum(saved))} saved)" if saved else "")
+    text = f"{plural(len(executed), 'step')} run"
+    return text + (f", {len(saved):,} cached ({format_duration(sum(saved))} saved)" if saved else "")

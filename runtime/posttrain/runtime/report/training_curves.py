@@ -1,4 +1,4 @@
-"""The curves of all stages that reported metrics: the main ones first, the others on demand."""
+"""Renders the training curves of all stages: the main metrics first, the others on demand."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ _MAIN_METRICS = (
     "entropy",
 )
 _MAIN_COUNT = 6
-# All points of a page, and stages: beyond these, fewer points a curve, then fewer curves.
+# Limits of a page. Past them, curves get fewer points, then fewer metrics and stages are drawn.
 _POINT_BUDGET = 60_000
 _MIN_POINTS = 40
 _OPEN_STAGES = 8
@@ -34,7 +34,7 @@ _DRAWN_STAGES = 150
 
 @dataclass
 class CurveCollector:
-    """The curves that were drawn, in order: the script finds them by number."""
+    """The drawn curves in order: the script refers to them by index."""
 
     curves: list[Curve] = field(default_factory=list[Curve])
 
@@ -44,7 +44,7 @@ class CurveCollector:
 
 
 def curves_section(run: RunRecord, drawn: CurveCollector) -> Markup | None:
-    """The curves of every stage; none when no stage reported any."""
+    """The curves of every stage; None when no stage reported metrics."""
     stages = [record for record in run.steps if record.events.metrics]
     if not stages:
         return None
@@ -53,11 +53,11 @@ def curves_section(run: RunRecord, drawn: CurveCollector) -> Markup | None:
     most = max(_MIN_POINTS, min(MAX_POINTS, _POINT_BUDGET // sum(_count(record, full) for record in shown)))
     parts = [_stage(record, drawn, most, full, n < _OPEN_STAGES) for n, record in enumerate(shown)]
     if not full:
-        left = f", of the first {len(shown)} stages" if len(shown) < len(stages) else ""
+        left = f" of the first {len(shown)}" if len(shown) < len(stages) else ""
         words = (
-            f"With {len(stages):,} stages, only their main metrics are drawn{left}; every metric is in the"
+            f"This run has {len(stages):,} stages: only the main metrics{left} are drawn. The events.jsonl"
         )
-        parts.append(tag("p", f"{words} events.jsonl of its step.", class_="soft"))
+        parts.append(tag("p", f"{words} of each step has every metric.", class_="soft"))
     return Markup("".join(parts))
 
 
@@ -85,12 +85,12 @@ def _last_step(record: StepRecord) -> int:
 
 
 def select_main_metrics(record: StepRecord) -> tuple[list[str], list[str]]:
-    """The names of the metrics to show at once, and of the others."""
+    """The names of the main metrics, and of the others."""
     metrics = record.events.metrics
     returns = _return_metric(record)
     names = [name for name in metrics if not _is_duplicate_reward(name, returns, metrics)]
     rewards = [name for name in names if name == "reward" or name.startswith("reward/")]
-    rewards.sort(key=lambda name: (name != "reward", name != returns))  # the whole, then its parts
+    rewards.sort(key=lambda name: (name != "reward", name != returns))  # the total, then its parts
     main_names = [name for name in _MAIN_METRICS if name in names and not _is_constant(metrics[name])]
     loss, rest = [n for n in main_names if "loss" in n], [n for n in main_names if "loss" not in n]
     main = [*rewards, *loss]
@@ -99,23 +99,23 @@ def select_main_metrics(record: StepRecord) -> tuple[list[str], list[str]]:
 
 
 def _free_slots(taken: int, offered: int) -> int:
-    """How many more metrics to show at once: full rows of three, where that is up to us."""
+    """How many more main metrics to show: complete rows of three where possible."""
     there = min(_MAIN_COUNT, taken + offered)
     return max(0, (there - there % 3 if there - there % 3 >= taken else there) - taken)
 
 
 def _return_metric(record: StepRecord) -> str:
-    """The metric of the node that a reward graph returns."""
+    """The metric name of the node that the reward graph returns."""
     params = mapping_or_empty(record.step.params)
     return f"reward/{mapping_or_empty(params.get('reward')).get('returns', '')}"
 
 
 def _is_duplicate_reward(name: str, returns: str, metrics: Mapping[str, Points]) -> bool:
-    """The trainer's own `reward` where it is what the graph returns."""
+    """Whether the trainer's `reward` equals the metric of the returned node."""
     if name != "reward" or returns not in metrics:
         return False
-    ours, its = dict(metrics[returns]), dict(metrics["reward"])
-    return ours.keys() == its.keys() and all(abs(ours[s] - its[s]) < 1e-4 for s in ours)
+    graph, trainer = dict(metrics[returns]), dict(metrics["reward"])
+    return graph.keys() == trainer.keys() and all(abs(graph[s] - trainer[s]) < 1e-4 for s in graph)
 
 
 def _is_constant(points: Points) -> bool:
@@ -140,14 +140,14 @@ def _charts(
         if one.y:
             found.append(drawn.add(one, metric_title(name, returns), marks))
         else:
-            found.append(tag("p", f"{metric_title(name, returns)} was never a number.", class_="soft"))
+            found.append(tag("p", f"{metric_title(name, returns)} has no finite value.", class_="soft"))
     return tag("div", found, class_="charts")
 
 
 def _other_metrics(
     record: StepRecord, names: Sequence[str], drawn: CurveCollector, most: int, marks: StepMarkers
 ) -> Markup:
-    """The remaining metrics, folded away; those that never changed in words."""
+    """The remaining metrics, collapsed; constant ones as text."""
     metrics = record.events.metrics
     varying = [name for name in names if not _is_constant(metrics[name])]
     constant = [name for name in names if _is_constant(metrics[name])]
@@ -157,5 +157,5 @@ def _other_metrics(
             tag("li", metric_title(name, ""), " ", tag("b", format_number(metrics[name][0][1])))
             for name in constant
         ]
-        parts += [tag("p", "Never changed:", class_="soft"), tag("ul", values, class_="chips")]
+        parts += [tag("p", "Constant:", class_="soft"), tag("ul", values, class_="chips")]
     return tag("details", tag("summary", plural(len(names), "more metric")), parts, class_="more")

@@ -1,1 +1,1 @@
-"""Where steps run: one file for each runner."""
+"""The runners, which execute steps as processes or in containers."""

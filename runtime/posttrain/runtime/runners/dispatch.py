@@ -1,4 +1,4 @@
-"""Chooses where each step runs: in a container when the plan names an image, else as a process."""
+"""Selects the runner of each step: Docker when the plan names an image, otherwise a process."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from posttrain.spec.record import record
 
 
 class StepRunner(Protocol):
-    """What a runner can do. A handle means something to the runner that gave it, and to nobody else."""
+    """The interface of a runner. A handle is opaque: only the runner that returned it can use it."""
 
     def prepare(self, plan: Plan, ids: Sequence[str], folder: Path) -> None: ...
 
@@ -33,14 +33,14 @@ class StepRunner(Protocol):
 
 @record
 class StepHandle:
-    """A step under way, with the runner that it runs under."""
+    """A running step with its runner."""
 
     runner: StepRunner
     inner: Any
 
 
 class RunnerDispatch:
-    """All runners, each for the steps that are its own; one that has no step is not even imported."""
+    """Forwards each step to its runner. A runner without steps is not imported."""
 
     def __init__(self, process: StepRunner | None = None, docker: StepRunner | None = None) -> None:
         runners = {"process": process, "docker": docker}
@@ -56,10 +56,10 @@ class RunnerDispatch:
             self._runner_for(name).prepare(plan, ids, folder)
 
     def attach(self, work: Path, step: Step) -> StepHandle | None:
-        """The step as an earlier client left it, if it outlived that one."""
+        """Reattach to a step that outlived an earlier client; None when there is none."""
         runner = self._runner_for(_runner_name(step))
-        found = runner.attach(work, step)
-        return None if found is None else StepHandle(runner, found)
+        handle = runner.attach(work, step)
+        return None if handle is None else StepHandle(runner, handle)
 
     def start(
         self,
@@ -69,7 +69,7 @@ class RunnerDispatch:
         lock: int,
         gpus: tuple[str, ...] | None = None,
     ) -> StepHandle:
-        """Start a step. It sees the GPUs named, by what CUDA_VISIBLE_DEVICES takes; all if None."""
+        """Start a step. `gpus` are names for CUDA_VISIBLE_DEVICES; None makes all GPUs visible."""
         runner = self._runner_for(_runner_name(step))
         return StepHandle(runner, runner.start(work, step, secrets, lock, gpus))
 

@@ -1,7 +1,7 @@
-"""Runs steps in containers.
+"""Runs steps in Docker containers.
 
-A container outlives its client. Its name is made of the home and the step's key: the next client
-finds it by that and watches it further, and no two clients can start it twice.
+A container outlives its client. Its name is derived from the home and the key of the step, so that the
+next client can reattach to it, and two clients cannot start the same step twice.
 """
 
 import time
@@ -28,26 +28,26 @@ from posttrain.spec.plan import Plan, Step
 if TYPE_CHECKING:
     from docker import DockerClient
 
-EXTENSION = Runner(name="docker", summary="A container of a Docker engine.")
+EXTENSION = Runner(name="docker", summary="A container on a Docker engine.")
 _KILLED = -9
-_POLL_SECONDS = 0.2  # between two looks at a container
+_POLL_SECONDS = 0.2  # the time between two polls of a container
 _RESULT_FILES = "receipt.json", "failure.json", "oom.json"
 
 
 @dataclass
 class ContainerHandle:
-    """A step in a container, or on its way into one."""
+    """A step in a container that runs or is starting."""
 
     work: Path
     step: Step
-    # The GPUs that it was given; any when none is named.
+    # The assigned GPUs; when empty, the engine selects them.
     gpus: tuple[str, ...] = ()
-    # Pulls, creates and starts, so that a long pull holds nothing else up.
+    # Pulls the image, then creates and starts the container, without blocking other steps.
     starting: Thread | None = None
     cancelled: Event = field(default_factory=Event)
     stop_requested: bool = False
     last_poll: float = 0.0
-    # Since when the engine has not answered.
+    # When the engine stopped responding.
     unreachable_since: float | None = None
     status: int | None = None
 
@@ -57,18 +57,18 @@ class ContainerHandle:
 
 
 class DockerRunner:
-    """Starts containers, watches them and stops them."""
+    """Starts, polls and stops containers."""
 
     def __init__(self, *, patience: float = 15.0) -> None:
         self._patience = patience
         self._engine: DockerClient | None = None
         self._pulling = Lock()
         self._run = ""
-        # The memory of the machine that the recipe is written for, where it says so.
+        # The memory of the target machine, if the recipe sets it.
         self._machine_gb: float | None = None
 
     def prepare(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
-        """Remove the containers that no step of this run will use."""
+        """Remove the stale containers that no step of this run uses."""
         self._run = folder.name
         self._machine_gb = plan.target.get("memory_gb")
         home = Home(folder.parent.parent)
@@ -78,10 +78,10 @@ class DockerRunner:
         try:
             docker_container.remove_stale_containers(self._get_client(), home, expected)
         except StepError:
-            return  # the first step that needs the engine says so
+            return  # the first step that needs the engine reports the error
 
     def attach(self, work: Path, step: Step) -> ContainerHandle | None:
-        """The step's container, if an earlier client has left one that runs or has a result."""
+        """Reattach to the container of an earlier client, if it runs or has a result."""
         try:
             with translate_engine_errors():
                 container = self._get_client().containers.get(docker_container.container_name(work))
@@ -92,7 +92,7 @@ class DockerRunner:
                     return ContainerHandle(work, step)
                 container.remove(force=True)
         except StepError:
-            pass  # there is none, or no engine: the start says so
+            pass  # no container, or no engine: the start reports an error
         return None
 
     def start(
@@ -103,8 +103,8 @@ class DockerRunner:
         lock: int,
         gpus: tuple[str, ...] | None = None,
     ) -> ContainerHandle:
-        """Start the step that `work` describes. The lock stays with the client: the container's name
-        takes its place."""
+        """Start the step in `work`. The lock stays with the client: inside Docker, the unique container
+        name replaces it."""
         for name in _RESULT_FILES:
             (work / name).unlink(missing_ok=True)
         handle = ContainerHandle(work, step, gpus or ())
@@ -123,7 +123,7 @@ class DockerRunner:
         return handle.status
 
     def stop(self, handle: ContainerHandle, *, now: bool = False) -> None:
-        """Ask the step to keep what it has and end; with `now`, end it and leave nothing of it."""
+        """Request the step to save its state and exit; with `now`, remove its container."""
         handle.cancelled.set()
         if handle.starting and handle.starting.is_alive():
             if not now:
@@ -151,10 +151,10 @@ class DockerRunner:
         return self._engine
 
     def _start_container(self, handle: ContainerHandle, secrets: Mapping[str, str]) -> None:
-        """Pull the image if it is not here, then create and start the container."""
+        """Pull the image if necessary, then create and start the container."""
         status = FAILED
         try:
-            engine = connect()  # its own: a client serves one thread
+            engine = connect()  # a separate client, because a client is not thread-safe
             image = self._ensure_image(engine, handle)
             if handle.cancelled.is_set():
                 raise Interrupted("stopped before the container was started")
@@ -176,11 +176,11 @@ class DockerRunner:
     def _ensure_image(self, engine: "DockerClient", handle: ContainerHandle) -> str:
         events = EventWriter(handle.work / "record" / "events.jsonl")
         assert handle.step.image is not None, "a step in a container names an image"
-        with self._pulling:  # of steps that want the same image, one pulls it
+        with self._pulling:  # steps with the same image pull it once
             return ensure_image(
                 engine,
                 handle.step.image,
-                lambda done, total: events.progress(done, total, "MB of the image"),
+                lambda done, total: events.progress(done, total, "MB of image"),
                 handle.cancelled,
             )
 
@@ -199,10 +199,12 @@ class DockerRunner:
                 container.remove(force=True)
                 handle.status = status
         except NotFound:
-            gone = StepError(
-                "the step's container was removed while it ran", "run again: it goes on", retriable=True
+            error = StepError(
+                "the container of the step was removed while it ran",
+                "run again: the step resumes from its last checkpoint",
+                retriable=True,
             )
-            exit_status.write_failure(handle.work, gone)
+            exit_status.write_failure(handle.work, error)
             handle.status = _KILLED
         except Exception as error:
             if not (is_unreachable(error) or isinstance(error, StepError)):
@@ -210,15 +212,15 @@ class DockerRunner:
             self._handle_engine_loss(handle, now)
 
     def _handle_engine_loss(self, handle: ContainerHandle, now: float) -> None:
-        """An engine that restarts comes back, often with its containers: some patience is due."""
+        """Wait for an engine that restarts, then fail the step. Containers often survive a restart."""
         handle.unreachable_since = handle.unreachable_since or now
         self.close()
         if now - handle.unreachable_since < self._patience:
             return
         error = StepError(
-            f"the Docker engine at {engine_address()} is gone; the container {handle.container_name} may"
-            " still run",
-            "start the engine and run again: what still runs is watched further, what was ended goes on",
+            f"lost the connection to the Docker engine at {engine_address()}; the container"
+            f" {handle.container_name} may still run",
+            "start the engine and run again: posttrain reattaches to running containers, and resumes others",
         )
         exit_status.write_failure(handle.work, error)
         handle.status = FAILED
@@ -235,5 +237,5 @@ class DockerRunner:
         except NotFound:
             return
         except APIError as error:
-            if error.status_code != 409:  # it ended by itself in this moment
+            if error.status_code != 409:  # conflict: the container has just exited
                 raise

@@ -1,4 +1,4 @@
-"""What a step's container is made of: who runs in it, what it sees, and how much it may take."""
+"""Configures the container of a step: its user, mounts, environment, network and limits."""
 
 import getpass
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _GIB = 1 << 30
 _PIDS_LIMIT = 4096
 _SHM_GIB = 8.0
-_TMP = "/".join(("", "tmp"))  # inside the container, where nobody else writes
+_TMP = "/".join(("", "tmp"))  # inside the container, which has no other users
 
 
 def home_for(work: Path) -> Home:
@@ -29,7 +29,7 @@ def home_for(work: Path) -> Home:
 
 
 def container_name(work: Path) -> str:
-    """One name for one step of one home: a second client finds the container, and cannot make another."""
+    """A unique name for a step of a home: a second client finds the container and cannot create another."""
     return f"posttrain-{digest([str(home_for(work).root), work.name])[:32]}"
 
 
@@ -43,8 +43,8 @@ def container_options(
     gpus: tuple[str, ...] = (),
     machine_gb: float | None = None,
 ) -> dict[str, Any]:
-    """The arguments under which docker-py creates the container. It may take as much memory as the recipe
-    gives the step, or at most what the recipe's machine has."""
+    """The docker-py arguments of the container. The memory limit is that of the step in the recipe, or else
+    the memory of the target machine."""
     from docker.types import LogConfig
 
     return {
@@ -58,17 +58,17 @@ def container_options(
         "labels": container_labels(work, step, run),
         "network_mode": _network_mode(engine, step.resources),
         "mounts": _mounts(work),
-        # What is written outside the step's own folder is gone with the container. Programs compiled
-        # as they are needed must be able to run from there.
+        # Only the working directory outlives the container. `exec`, because just-in-time compilers run
+        # their programs from there.
         "read_only": True,
         "tmpfs": {_TMP: "rw,exec,nosuid,nodev"},
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],
-        "init": True,  # without it a process that is number 1 ignores SIGTERM
+        "init": True,  # without an init, PID 1 ignores SIGTERM
         "pids_limit": _PIDS_LIMIT,
         "nano_cpus": min(step.resources.cpus, os.cpu_count() or 1) * 10**9,
         "device_requests": _device_requests(engine, step.resources.gpus, gpus),
-        # The step's log is a file in its folder. This one holds what comes before that.
+        # The log of the step is a file in its folder. This log has only the output before that.
         "log_config": LogConfig(type="json-file", config={"max-size": "1m"}),
         **_memory_options(step.resources.memory_gb or machine_gb),
     }
@@ -80,16 +80,16 @@ def container_labels(work: Path, step: Step, run: str) -> dict[str, str]:
         "posttrain.key": work.name,
         "posttrain.run": run,
         "posttrain.step": step.id,
-        # Nobody but its own run takes the product of a step that is not pinned.
+        # Only the run itself can use the product of a step that is not pinned.
         "posttrain.shared": "yes" if step.pinned else "no",
     }
 
 
 def _environment(work: Path, step: Step) -> dict[str, str]:
-    """Nothing of the caller's, except how to reach the network for a step that may."""
+    """The environment of the container. Of the caller's variables only the proxies, with network access."""
     found = {
         **step_environment(work, step),
-        # The caller has no entry among the users of the image.
+        # The caller is not a user of the image.
         "HOME": _TMP,
         "USER": _user_name(),
         "HF_HOME": str(work / "scratch" / "huggingface"),
@@ -104,12 +104,12 @@ def _environment(work: Path, step: Step) -> dict[str, str]:
 def _user_name() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # no name for this number
+    except (KeyError, OSError):  # the uid has no name
         return "posttrain"
 
 
 def _mounts(work: Path) -> list[Any]:
-    """The same paths inside as outside: the step's description names files by them."""
+    """Mounts with the same paths inside and outside, because the files of the step contain paths."""
     from docker.types import Mount
 
     store = str(home_for(work).store.root)
@@ -122,12 +122,12 @@ def _mounts(work: Path) -> list[Any]:
 def _network_mode(engine: "DockerClient", required: Resources) -> str:
     if not required.network:
         return "none"
-    # An engine can be set up without a bridge; the host's own network is then the only one.
+    # An engine can be configured without a bridge; then only the host network is left.
     return "bridge" if engine.networks.list(names=["bridge"]) else "host"
 
 
 def _memory_options(gb: float | None) -> dict[str, Any]:
-    """Limits. Shared memory counts as memory: no more than half of it may go there."""
+    """The memory limits. Shared memory counts toward the limit and gets at most half of it."""
     if gb is None:
         return {"shm_size": int(_SHM_GIB * _GIB)}
     limit = int(gb * _GIB)
@@ -136,7 +136,7 @@ def _memory_options(gb: float | None) -> dict[str, Any]:
 
 
 def _device_requests(engine: "DockerClient", count: int, gpus: tuple[str, ...]) -> "list[DeviceRequest]":
-    """By CDI where the engine says that it has found devices so; else by number or UUID."""
+    """GPU requests: by CDI name when the engine has discovered CDI devices, else by index or UUID."""
     from docker.types import DeviceRequest
 
     if not count:
@@ -153,12 +153,12 @@ def _device_requests(engine: "DockerClient", count: int, gpus: tuple[str, ...]) 
 
 
 def memory_limit_gb(container: "Container") -> float | None:
-    """The memory that a container may take, where it has a limit."""
+    """The memory limit of a container in GB; None without a limit."""
     return (container.attrs["HostConfig"].get("Memory") or 0) / _GIB or None
 
 
 def start_container(engine: "DockerClient", options: Mapping[str, Any]) -> None:
-    """Create the container with these options, and start it."""
+    """Create a container with these options, and start it."""
     from docker.errors import APIError
 
     try:
@@ -166,7 +166,7 @@ def start_container(engine: "DockerClient", options: Mapping[str, Any]) -> None:
     except APIError as error:
         if error.status_code != 409:
             raise
-        return  # it is there already: another client was quicker, and it is watched like our own
+        return  # it exists: another client was faster, and this client polls the same container
     try:
         container.start()
     except BaseException:
@@ -175,8 +175,8 @@ def start_container(engine: "DockerClient", options: Mapping[str, Any]) -> None:
 
 
 def remove_stale_containers(engine: "DockerClient", home: Home, expected: set[str]) -> None:
-    """Remove this home's containers that no client watches and none will take: those that have ended,
-    and those whose product only a run that is gone could have used."""
+    """Remove the unwatched containers of this home that have exited, or whose product is private to an
+    earlier run."""
     label = f"posttrain.home={home.root}"
     with translate_engine_errors():
         for container in engine.containers.list(all=True, ignore_removed=True, filters={"label": label}):

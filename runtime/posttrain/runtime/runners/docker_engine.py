@@ -1,4 +1,4 @@
-"""The connection to the Docker engine, and its errors as messages that a user can act on."""
+"""Connects to the Docker engine, and translates its errors to actionable messages."""
 
 import os
 from collections.abc import Generator
@@ -10,12 +10,12 @@ from posttrain.runtime.errors import StepError
 if TYPE_CHECKING:
     from docker import DockerClient
 
-# A pull can be silent for as long as a large layer takes to unpack.
+# A pull sends nothing while the engine unpacks a large layer.
 _TIMEOUT_SECONDS = 600
 
 
 def connect() -> "DockerClient":
-    """A client of the engine that DOCKER_HOST names, or of this machine's."""
+    """A client of the engine at DOCKER_HOST, or of the local engine."""
     import docker
     from docker.errors import DockerException
 
@@ -23,8 +23,8 @@ def connect() -> "DockerClient":
         return docker.from_env(timeout=_TIMEOUT_SECONDS)
     except DockerException as error:
         raise StepError(
-            f"no Docker engine answers at {engine_address()}: {_root_cause(error)}",
-            "start it, or set DOCKER_HOST; without `container`, the stage runs as a process of this machine",
+            f"cannot connect to the Docker engine at {engine_address()}: {_root_cause(error)}",
+            "start the engine, or set DOCKER_HOST; without `container`, the stage runs as a local process",
             retriable=True,
         ) from None
 
@@ -34,7 +34,7 @@ def engine_address() -> str:
 
 
 def is_unreachable(error: Exception) -> bool:
-    """Whether an error says that the engine does not answer, and nothing about what it was asked."""
+    """Whether an error is a connection or server error of the engine, not a rejected request."""
     from docker.errors import APIError, DockerException
     from requests.exceptions import RequestException
 
@@ -45,7 +45,7 @@ def is_unreachable(error: Exception) -> bool:
 
 @contextmanager
 def translate_engine_errors() -> Generator[None]:
-    """Turn what the engine answers inside this block into an error of the step."""
+    """Convert errors of the engine inside this block to StepError."""
     from docker.errors import APIError, DockerException
     from requests.exceptions import RequestException
 
@@ -54,31 +54,31 @@ def translate_engine_errors() -> Generator[None]:
     except APIError as error:
         raise _translate(str(error.explanation or error)) from None
     except (DockerException, RequestException) as error:
-        message = f"the Docker engine at {engine_address()} stopped answering: {_root_cause(error)}"
-        raise StepError(message, "see that it runs, and run again", retriable=True) from None
+        message = f"the Docker engine at {engine_address()} stopped responding: {_root_cause(error)}"
+        raise StepError(message, "check that the engine runs, and run again", retriable=True) from None
 
 
-# What the engine says when a container cannot start, what it means, and what to do about it.
+# Error texts of the engine, with the message and the advice for each.
 _KNOWN_ERRORS = (
     (
         ("could not select device driver", "unresolvable CDI devices", "nvidia-container-cli"),
-        "this machine's Docker cannot give GPUs to containers",
+        "Docker on this machine cannot pass GPUs to containers",
         "install the NVIDIA driver and the NVIDIA Container Toolkit, then restart Docker",
     ),
     (
         ("executable file not found", "no such file or directory: unknown"),
-        "the image holds no `python`",
-        "use an image with posttrain inside; `make image` builds one and `recipe image check` looks at one",
+        "the image has no `python`",
+        "use an image with posttrain: `make image` builds one, `recipe image check` checks one",
     ),
     (
         ("bind source path does not exist",),
-        "the engine does not see this machine's files",
-        "use an engine of this machine: DOCKER_HOST must not name another one",
+        "the Docker engine has no access to the files of this machine",
+        "use a local engine: DOCKER_HOST must not point to another machine",
     ),
     (
         ("no space left on device",),
-        "the disk on which Docker keeps its images is full",
-        "free space there (`docker system df` shows what takes it), and run again",
+        "the disk with Docker's images is full",
+        "free space there (`docker system df` shows the usage), and run again",
     ),
 )
 
@@ -88,12 +88,12 @@ def _translate(explanation: str) -> StepError:
         if any(pattern in explanation for pattern in patterns):
             return StepError(f"{message} (Docker says: {explanation})", advice)
     return StepError(
-        f"the container cannot be started; Docker says: {explanation}", "see the engine's own log"
+        f"the container cannot start (Docker says: {explanation})", "see the log of the Docker engine"
     )
 
 
 def _root_cause(error: Exception) -> str:
-    """The cause at the bottom of a chain of wrapped errors."""
+    """The innermost error of a chain."""
     while isinstance(error.__context__, Exception):
         error = error.__context__
     return str(error) or type(error).__name__

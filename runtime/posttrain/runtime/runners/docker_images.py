@@ -1,4 +1,4 @@
-"""Finds images by their digest, and pulls those that are not on this machine."""
+"""Finds images by digest, and pulls missing ones."""
 
 from collections.abc import Callable, Iterable, Mapping
 from threading import Event
@@ -10,12 +10,12 @@ from posttrain.runtime.runners.docker_engine import translate_engine_errors
 if TYPE_CHECKING:
     from docker import DockerClient
 
-# Called with the MB pulled so far and their total.
+# Called with the pulled MB and the total MB.
 PullListener = Callable[[int, int], None]
 
 
 def find_local_image(engine: "DockerClient", image: str) -> str | None:
-    """The id of the local image with this digest, under whatever name it was pulled."""
+    """The id of the local image with this digest, regardless of its name."""
     from docker.errors import ImageNotFound
 
     try:
@@ -30,19 +30,21 @@ def find_local_image(engine: "DockerClient", image: str) -> str | None:
 
 
 def ensure_image(engine: "DockerClient", image: str, on_progress: PullListener, stopped: Event) -> str:
-    """The id of the image, pulled if it is not here."""
+    """The id of the image, pulled if necessary."""
     with translate_engine_errors():
         found = find_local_image(engine, image)
         if found is None:
             _pull(engine, image, on_progress, stopped)
             found = find_local_image(engine, image)
     if found is None:
-        raise StepError(f"the image {image} was pulled, and yet is not there", "see the engine's own log")
+        raise StepError(
+            f"the image {image} is missing after a successful pull", "see the log of the Docker engine"
+        )
     return found
 
 
 def _pull(engine: "DockerClient", image: str, on_progress: PullListener, stopped: Event) -> None:
-    """Pull by digest. The errors of a pull come in its stream, not as an answer to the call."""
+    """Pull by digest. Docker reports the errors of a pull in its stream, not as a failed call."""
     from docker.errors import APIError
 
     name, _, digest = image.partition("@")
@@ -58,7 +60,7 @@ def _report_pull(
     layers: dict[str, tuple[int, int]] = {}
     for line in stream:
         if stopped.is_set():
-            raise Interrupted("stopped while the image was pulled")
+            raise Interrupted("stopped during the image pull")
         if "error" in line:
             raise _pull_failure(image, str(line["error"]))
         detail = line.get("progressDetail") or {}
@@ -71,12 +73,13 @@ _NOT_FOUND_ERRORS = ("manifest unknown", "not found", "does not exist", "name un
 
 
 def _pull_failure(image: str, explanation: str) -> StepError:
-    message = f"the image {image} is not on this machine, and cannot be pulled: {explanation}"
+    message = f"the image {image} is not on this machine, and the pull failed: {explanation}"
     if "no space left" in explanation:
-        return StepError(message, "free space where Docker keeps its images, and run again")
+        return StepError(message, "free space on the disk with Docker's images, and run again")
     if any(text in explanation for text in _NOT_FOUND_ERRORS):
         advice = (
-            "check its name and digest: the registry may have deleted it. `docker login` if it is private"
+            "check the name and the digest (the registry may have deleted the image); run `docker login` for"
+            " a private image"
         )
         return StepError(message, advice)
-    return StepError(message, "see that the registry can be reached, and run again", retriable=True)
+    return StepError(message, "check the connection to the registry, and run again", retriable=True)

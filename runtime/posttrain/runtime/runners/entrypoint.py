@@ -1,7 +1,7 @@
-"""What a step's container runs: `python -m posttrain.runtime.runners.entrypoint WORK`.
+"""The entry point of a container: `python -m posttrain.runtime.runners.entrypoint WORK`.
 
-The worker with its output in the step's log, which lies on the mount and stays when the container
-is gone. There is no parent to die with: a container outlives its client.
+It runs the worker with its output in the log of the step, which is on a mount and outlives the container.
+Unlike a local worker, a container does not die with its client.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from posttrain.runtime import atomic_io, worker
 
-# The second version of control groups, and the first.
+# The counters of cgroup v2 and of cgroup v1.
 _OOM_COUNTERS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
 
 
@@ -25,7 +25,7 @@ def main(work: Path) -> int:
 
 
 def count_oom_kills() -> int:
-    """How many processes of this container the kernel has ended for want of memory."""
+    """The number of processes in this container that the kernel's OOM killer has killed."""
     for path in _OOM_COUNTERS:
         try:
             lines = path.read_text().splitlines()

@@ -1,4 +1,4 @@
-"""How a container ended: its status as a process would have it, and memory that ran out by its name."""
+"""Interprets how a container exited: a process exit status, or out of memory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +10,11 @@ from posttrain.spec.plan import Step
 
 _SIGNAL_BASE = 128
 _SIGKILL_CODE = 137
-_NOT_EXECUTABLE_CODES = (126, 127)  # a shell's, and the small init's, for what cannot be executed
+_NOT_EXECUTABLE_CODES = (126, 127)  # from a shell or the init, for a command that cannot be executed
 
 
 def process_status(state: Mapping[str, Any], work: Path, step: Step, limit: float | None) -> int:
-    """The exit status, negative for a signal. What only the outside knows is noted as the failure."""
+    """The exit status, negative for a signal. Records an out-of-memory failure."""
     code = int(state["ExitCode"])
     if code and is_out_of_memory(state, work):
         write_failure(work, _out_of_memory_error(step, limit))
@@ -22,8 +22,8 @@ def process_status(state: Mapping[str, Any], work: Path, step: Step, limit: floa
 
 
 def is_out_of_memory(state: Mapping[str, Any], work: Path) -> bool:
-    """Whether the kernel ended something in the container for want of memory: by the engine's word,
-    or, where only a child of the step was ended, by the step's own."""
+    """Whether the OOM killer killed a process in the container. The engine reports a kill of the step
+    itself; `oom.json` reports a kill of one of its children."""
     return (exit_code(state) == _SIGKILL_CODE and bool(state.get("OOMKilled"))) or (
         work / "oom.json"
     ).exists()
@@ -34,35 +34,35 @@ def exit_code(state: Mapping[str, Any]) -> int:
 
 
 def has_result(state: Mapping[str, Any], work: Path) -> bool:
-    """Whether a container that ended unwatched has a result, good or bad. One that was merely ended
-    (a restart of the machine, a stop) has none: its step goes on from its checkpoints."""
+    """Whether a container that exited unwatched has a result, good or bad. A container that was only
+    stopped (a reboot, a stop) has none: its step resumes from its checkpoints."""
     return exit_code(state) == 0 or is_out_of_memory(state, work) or (work / "failure.json").exists()
 
 
 def write_failure(work: Path, error: StepError) -> None:
-    """Leave an error where the executor looks for the failure of a step."""
+    """Write an error to the failure file of a step."""
     failure = {"message": str(error), "advice": error.advice, "retriable": error.retriable}
     atomic_io.write_json(work / "failure.json", failure)
 
 
 def _out_of_memory_error(step: Step, limit: float | None) -> StepError:
     estimate = (step.estimate or {}).get("memory_gb")
-    had = "all that the machine had" if limit is None else f"its limit of {limit:g} GB"
-    planned = "the plan has no estimate for it" if estimate is None else f"the plan estimated {estimate:g} GB"
+    used = "all memory of the machine" if limit is None else f"its limit of {limit:g} GB"
+    planned = "the plan has no estimate" if estimate is None else f"the plan estimated {estimate:g} GB"
     return StepError(
-        f"memory ran out: {step.id} used {had}; {planned}",
-        "lower micro_batch_size, turn gradient_checkpointing on, or give the stage more with memory_gb",
+        f"out of memory: {step.id} used {used}; {planned}",
+        "lower micro_batch_size, enable gradient_checkpointing, or raise memory_gb of the stage",
     )
 
 
 def append_container_log(container: Any, state: Mapping[str, Any], work: Path) -> None:
-    """Add to the log what was output before the worker had it: why Python or the worker did not start."""
+    """Append to the log the output from before the worker: why Python or the worker did not start."""
     if not exit_code(state) or (work / "failure.json").exists():
         return
     output: bytes = container.logs(tail=100)
     with (work / "record" / "log").open("ab") as log:
         log.write(output)
     if exit_code(state) in _NOT_EXECUTABLE_CODES or b"No module named" in output:
-        message = "the image holds no `python` with posttrain inside"
-        advice = "use one that does: `make image` builds one, `recipe image check` looks at one"
+        message = "the image has no `python` with posttrain"
+        advice = "use an image with posttrain: `make image` builds one, `recipe image check` checks one"
         write_failure(work, StepError(message, advice))

@@ -1,5 +1,6 @@
-"""Whether an image holds the stack that plans are made for. Inside it, this file says what is there:
-`python -m posttrain.runtime.runners.image_check`.
+"""Checks whether an image has the planned versions of the stack.
+
+Inside the image, `python -m posttrain.runtime.runners.image_check` prints the installed versions.
 """
 
 import json
@@ -18,7 +19,7 @@ _COMMAND = ["python", "-m", "posttrain.runtime.runners.image_check"]
 
 
 def planned_versions() -> dict[str, str]:
-    """What this release plans for: itself, and the versions that it is pinned to."""
+    """The versions that this release expects: its own, and the pinned ones."""
     from posttrain.compiler.facts.pinned_versions import PINNED_VERSIONS
     from posttrain.spec.version import VERSION
 
@@ -39,7 +40,7 @@ def installed_versions() -> dict[str, str | None]:
 
 
 def image_versions(image: str, on_progress: PullListener) -> dict[str, str | None]:
-    """What an image holds, asked of its own Python. One named by digest is pulled where it is missing."""
+    """The versions in an image, as its Python reports them. Pulls a missing image named by digest."""
     engine = connect()
     try:
         id = (
@@ -62,7 +63,8 @@ def _require_local_image(engine: "DockerClient", image: str) -> str:
         except ImageNotFound:
             pass
     raise StepError(
-        f"there is no image {image} on this machine", "build it with `make image`, or name it by its digest"
+        f"the image {image} is not on this machine",
+        "build it with `make image`, or name it by its digest to pull it",
     )
 
 
@@ -74,7 +76,7 @@ def _run_in_image(engine: "DockerClient", id: str, image: str) -> bytes:
         container.start()
         if container.wait()["StatusCode"]:
             raise StepError(
-                f"{image} holds no posttrain that could be asked: {_last_line(container.logs())}",
+                f"{image} has no working posttrain: {_last_line(container.logs())}",
                 "build one with `make image`",
             )
         return container.logs(stdout=True, stderr=False)
@@ -84,11 +86,11 @@ def _run_in_image(engine: "DockerClient", id: str, image: str) -> bytes:
 
 def _last_line(output: bytes) -> str:
     lines = output.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it says nothing"
+    return lines[-1] if lines else "no output"
 
 
 def version_mismatches(found: Mapping[str, str | None]) -> list[tuple[str, str, str]]:
-    """Name, planned version and installed version, of what differs."""
+    """Name, planned version and installed version of each mismatch."""
     return [
         (name, version, found.get(name) or "missing")
         for name, version in planned_versions().items()

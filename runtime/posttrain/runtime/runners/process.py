@@ -1,7 +1,7 @@
-"""Runs steps as processes of this machine.
+"""Runs steps as processes on this machine.
 
-Steps that need the heavy stack are forked from one forkserver that has imported it; the others are
-started by themselves. Either way a worker dies with the process that started it.
+Steps with heavy imports are forked from a forkserver that has imported the modules already. Other steps
+start as new processes. Either way, a worker dies with its parent.
 """
 
 import contextlib
@@ -21,13 +21,13 @@ from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.extension import Extension, Runner
 from posttrain.spec.plan import Plan, Step
 
-EXTENSION = Runner(name="process", summary="A process of this machine.")
+EXTENSION = Runner(name="process", summary="A process on this machine.")
 _KILLED = -9
 
 
 @dataclass
 class ProcessHandle:
-    """A step under way: a process of our own, or a number under which the forkserver knows it."""
+    """A running step: a child process, or the number of a worker of the forkserver."""
 
     process: subprocess.Popen[bytes] | None = None
     number: int = 0
@@ -36,7 +36,7 @@ class ProcessHandle:
 
 
 class ProcessRunner:
-    """Starts workers, watches them and stops them."""
+    """Starts, polls and stops workers."""
 
     def __init__(self, *, use_forkserver: bool = True) -> None:
         self._use_forkserver = use_forkserver
@@ -52,7 +52,7 @@ class ProcessRunner:
             self._forkserver.preload(heavy)
 
     def attach(self, work: Path, step: Step) -> ProcessHandle | None:
-        """Nothing: a worker of this machine dies with the client that started it."""
+        """Always None: a worker on this machine dies with its client."""
         return None
 
     def start(
@@ -63,7 +63,7 @@ class ProcessRunner:
         lock: int,
         gpus: tuple[str, ...] | None = None,
     ) -> ProcessHandle:
-        """Start the step that `work` describes. `lock` is a descriptor that the worker holds on to."""
+        """Start the step in `work`. The worker inherits the descriptor `lock`."""
         environment = _worker_environment(work, step, secrets, gpus)
         with (work / "record" / "log").open("ab") as log:
             heavy = heavy_imports(step)
@@ -83,7 +83,7 @@ class ProcessRunner:
         return ProcessHandle(process=process, pid=process.pid)
 
     def _ensure_forkserver(self, client: "_ForkserverClient") -> "_ForkserverClient":
-        """The forkserver, or a new one in the place of one that was killed."""
+        """The forkserver, or a new one when it was killed."""
         client.receive()
         if client.exited:
             client.close()
@@ -95,16 +95,16 @@ class ProcessRunner:
         if handle.process is not None:
             handle.status = handle.process.poll()
         else:
-            assert self._forkserver is not None, "a step was forked from a process that never was"
+            assert self._forkserver is not None, "a forked step has a forkserver"
             self._forkserver.receive()
         if handle.status is not None and handle.pid is not None:
-            with contextlib.suppress(ProcessLookupError):  # what a step's programs have left behind
+            with contextlib.suppress(ProcessLookupError):  # leftover child processes of the step
                 os.killpg(handle.pid, signal.SIGKILL)
             handle.pid = None
         return handle.status
 
     def stop(self, handle: ProcessHandle, *, now: bool = False) -> None:
-        """Ask the step to keep what it has and end; with `now`, end it and all that it started."""
+        """Request the step to save its state and exit; with `now`, kill it and its children."""
         if self.poll(handle) is not None or handle.pid is None:
             return
         if not now:
@@ -121,7 +121,7 @@ class ProcessRunner:
 
 
 class _ForkserverClient:
-    """The client's end of the forkserver connection."""
+    """The client side of the connection to the forkserver."""
 
     def __init__(self, log: Path) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -189,7 +189,7 @@ class _ForkserverClient:
                 return
             except OSError:
                 data = b""
-            if not data:  # its workers go with it
+            if not data:  # the forkserver is gone, and its workers with it
                 self.exited = True
                 for handle in self.handles.values():
                     handle.status = _KILLED if handle.status is None else handle.status
@@ -205,13 +205,13 @@ class _ForkserverClient:
         self.socket.close()
         try:
             self.process.wait(timeout=2)
-        except subprocess.TimeoutExpired:  # in the middle of an import
+        except subprocess.TimeoutExpired:  # during an import
             self.process.kill()
             self.process.wait()
 
 
 def heavy_imports(step: Step) -> tuple[str, ...]:
-    """The modules of the heavy stack that the step's code imports."""
+    """The slow modules that the code of the step imports."""
     module = import_module(step.entry.partition(":")[0])
     engines = {model["engine"] for model in step.params.get("models", ())}
     extensions = (
@@ -246,7 +246,7 @@ _FIXED_ENVIRONMENT = {
 
 
 def _inherited_environment() -> dict[str, str]:
-    """A small part of the caller's environment: nothing that a result could secretly depend on."""
+    """The variables passed on from the caller: none that could silently change a result."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -262,7 +262,7 @@ def _worker_environment(
 
 
 def step_environment(work: Path, step: Step) -> dict[str, str]:
-    """What every step finds in its environment, wherever it runs."""
+    """The environment variables of every step, in a process or in a container."""
     return {
         **_FIXED_ENVIRONMENT,
         "OMP_NUM_THREADS": str(step.resources.cpus),

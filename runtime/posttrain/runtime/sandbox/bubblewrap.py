@@ -132,7 +132,7 @@ def _system_binds() -> Sequence[str]:
 
 
 def _readonly_bind(folder: str) -> Sequence[str]:
-    """Arguments that bind a folder at its own path. Its parents are empty, and all users can traverse them."""
+    """Arguments that bind a folder at its own path. All users can traverse its parents, which are empty."""
     above = [str(path) for path in Path(folder).parents if str(path) != "/"]
     parents = [part for path in reversed(above) for part in ("--perms", "0755", "--dir", path)]
     return [*parents, "--ro-bind", folder, folder]

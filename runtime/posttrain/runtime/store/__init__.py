@@ -1,1 +1,1 @@
-"""What outlives a process: the store, the journal, and who may touch them."""
+"""Persistent state: the store, the runs with their journals, and the locks."""

@@ -1,7 +1,7 @@
-"""Takes an older product for a step whose key differs only in the environment, on the record.
+"""Adopts an older product for a step whose key differs only in the environment, and records the adoption.
 
-What may differ is the environment part of the key and the versions of extensions. An input may have
-another key when its product holds the same bytes. Everything else makes another product.
+The environment part of the key and the versions of extensions can differ. An input can have another key
+when its product has the same bytes. Any other difference prevents the adoption.
 """
 
 import os
@@ -22,11 +22,11 @@ ADOPTABLE_PARTS = ("environment", "extensions")
 
 
 class AdoptionError(Exception):
-    """No older product fits: what else differs, or what stands in the way."""
+    """No older product can be adopted, with the reason."""
 
 
 def differing_parts(step: Step, product: Product, store: Store) -> tuple[list[str], list[str]]:
-    """The parts of the key in which a product differs from a step: those excused, and the others."""
+    """The differing parts of the key of a product and of a step: the adoptable ones, and the others."""
     before: Mapping[str, str] = product.manifest["key_parts"]
     names = sorted(n for n in {*before, *step.key_parts} if before.get(n) != step.key_parts.get(n))
     values: Mapping[str, Any] = product.manifest["key_values"]
@@ -60,7 +60,7 @@ def _original_key(product: Product) -> str:
 
 
 def find_adoptable(step: Step, store: Store) -> Product:
-    """The newest older product that a step can adopt. Raises `AdoptionError` with what else differs."""
+    """The newest product that a step can adopt. Raises `AdoptionError` with the other differences."""
     nearest: tuple[int, str] | None = None
     fitting: list[Product] = []
     for key in store.all_keys():
@@ -81,27 +81,25 @@ def _describe_differences(step: Step, product: Product, others: list[str]) -> st
     reasons: list[str] = []
     for name in others[:3]:
         if name.startswith("input.") and name[6:] in step.inputs:
-            reasons.append(
-                f"its input `{step.inputs[name[6:]].step}` is another one (adopt or run that first)"
-            )
+            reasons.append(f"its input `{step.inputs[name[6:]].step}` changed (adopt or run that step first)")
         else:
             reasons.append(describe_change(name, product.manifest["key_values"], step.key_values))
-    return f"more than the environment differs from {product.key[:10]}: {'; '.join(reasons)}"
+    return f"not only the environment differs from {product.key[:10]}: {'; '.join(reasons)}"
 
 
 def adopt(home: Home, step: Step, old: Product, because: str) -> Product:
-    """Enter an older product under the step's key, by hard links. The caller holds the key's lock."""
+    """Publish an older product under the key of the step, by hard links. The caller holds the lock."""
     damage = home.store.integrity_problem(old)
     if damage is not None:
         raise AdoptionError(f"the older product {old.key[:10]} is damaged: {damage}")
-    excused, _ = differing_parts(step, old, home.store)
+    adoptable, _ = differing_parts(step, old, home.store)
     staged = home.workdir(step.key) / "commit"
     if staged.exists():
         shutil.rmtree(staged)
     staged.mkdir(parents=True)
     _link_files(old.files, staged / "files")
     shutil.copytree(old.record, staged / "record")
-    adopted = {"from": _original_key(old), "differs": excused, "because": because, "at": round(time.time())}
+    adopted = {"from": _original_key(old), "differs": adoptable, "because": because, "at": round(time.time())}
     manifest = {name: value for name, value in old.manifest.items() if name != "checksum"} | {
         "key": step.key,
         "step": step.id,
@@ -114,12 +112,12 @@ def adopt(home: Home, step: Step, old: Product, because: str) -> Product:
     home.store.publish(step.key, staged)
     shutil.rmtree(home.workdir(step.key), ignore_errors=True)
     adopted_product = home.store.find(step.key)
-    assert adopted_product is not None, "what was just adopted is in the store"
+    assert adopted_product is not None, "the adopted product is in the store"
     return adopted_product
 
 
 def _link_files(files: Path, to: Path) -> None:
-    """The same files under other names."""
+    """Hard links to the same files in another folder."""
     to.mkdir()
     for name, path in atomic_io.iter_files(files):
         target = to / name

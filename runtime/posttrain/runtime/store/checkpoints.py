@@ -1,7 +1,7 @@
-"""Checkpoints of a running step. One counts only when its own manifest is complete and matches.
+"""Checkpoints of a running step. A checkpoint is valid only with a complete, matching manifest.
 
-Its files are hashed with XXH3, at a quarter of the time of sha256: the hash has only to show damage,
-since a checkpoint never leaves its machine and is not addressed by content.
+Files are hashed with XXH3, which takes a quarter of the time of sha256. The hash only detects damage: a
+checkpoint never leaves its machine and is not addressed by content.
 """
 
 import re
@@ -13,11 +13,11 @@ from posttrain.runtime.store.checksums import read_checksummed, with_checksum
 
 _NAME = re.compile(r"checkpoint-(\d+)\Z")
 MANIFEST = "complete.json"
-_CHUNK_BYTES = 1 << 18  # bytes, which stay in the processor's cache
+_CHUNK_BYTES = 1 << 18  # fits in the CPU cache
 
 
 def finalize(checkpoint: Path) -> None:
-    """Bring a checkpoint to the disk and declare it complete."""
+    """Flush a checkpoint to the disk and write its manifest, which declares it complete."""
     files = {
         name: {"xxh3": _xxh3(path)} for name, path in atomic_io.iter_files(checkpoint) if name != MANIFEST
     }
@@ -27,14 +27,12 @@ def finalize(checkpoint: Path) -> None:
 
 
 def prune(folder: Path, keep: int, also: Path | None = None) -> None:
-    """Delete all but the newest complete checkpoints (and `also`): only after a newer one is finalized."""
+    """Delete all but the `keep` newest complete checkpoints and `also`. Call after a newer one is final."""
     complete = complete_checkpoints(folder)[::-1]
     for path in complete[keep:]:
         if path != also:
-            (path / MANIFEST).unlink()  # first: a half-deleted checkpoint must not count
-    for path in _list_checkpoints(
-        folder
-    ):  # with these, what an earlier attempt left half written or half deleted
+            (path / MANIFEST).unlink()  # first, so that a partly deleted checkpoint is invalid
+    for path in _list_checkpoints(folder):  # includes the partial checkpoints of an earlier attempt
         if (
             complete
             and path not in complete[:keep]
@@ -45,7 +43,7 @@ def prune(folder: Path, keep: int, also: Path | None = None) -> None:
 
 
 def latest_intact(folder: Path) -> Path | None:
-    """The newest checkpoint that is complete and undamaged. Others are removed."""
+    """The newest complete and undamaged checkpoint. Newer, invalid ones are deleted."""
     for path in reversed(_list_checkpoints(folder)):
         if is_intact(path):
             return path
@@ -54,7 +52,7 @@ def latest_intact(folder: Path) -> Path | None:
 
 
 def latest_step(folder: Path) -> int | None:
-    """The step of the newest finalized checkpoint, by the presence of its manifest alone."""
+    """The step of the newest checkpoint with a manifest, without verification."""
     for path in reversed(_list_checkpoints(folder)):
         if (path / MANIFEST).exists():
             return checkpoint_step(path)
@@ -62,7 +60,7 @@ def latest_step(folder: Path) -> int | None:
 
 
 def complete_checkpoints(folder: Path) -> list[Path]:
-    """All checkpoints that claim to be complete, the oldest first."""
+    """All checkpoints with a manifest, the oldest first."""
     return [path for path in _list_checkpoints(folder) if (path / MANIFEST).exists()]
 
 

@@ -1,4 +1,4 @@
-"""Records that carry a checksum of their other fields: a changed byte makes them invalid."""
+"""Records with a checksum over their fields, which detects any changed byte."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from posttrain.spec.plan import canonical_json
 
 
 def with_checksum(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with its checksum."""
+    """The record with a checksum field."""
     return {**record, "checksum": _checksum(record)}
 
 

@@ -1,4 +1,4 @@
-"""Locks that the kernel frees when their last holder dies, however it dies."""
+"""File locks that the kernel releases when their last holder dies."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ class Lock:
         self.descriptor = descriptor
 
     def release(self) -> None:
-        # Closing, not unlocking: a worker that is still alive keeps what it inherited.
+        # Close instead of unlock: a worker that still runs keeps the lock that it inherited.
         os.close(self.descriptor)
 
     def discard(self) -> None:
@@ -24,7 +24,7 @@ class Lock:
 
 
 def try_lock(path: Path) -> Lock | None:
-    """The lock, or None when somebody else holds it."""
+    """The lock, or None when another process holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -35,18 +35,18 @@ def try_lock(path: Path) -> Lock | None:
             return None
         if _is_same_file(path, descriptor):
             return Lock(path, descriptor)
-        os.close(descriptor)  # it was removed after we had opened it: nobody else sees this lock
+        os.close(descriptor)  # removed between open and lock: no other process sees this file
 
 
 def acquire_lock(path: Path) -> Lock:
-    """The lock, as soon as it is free."""
-    while (found := try_lock(path)) is None:
+    """Wait until the lock is free, and take it."""
+    while (lock := try_lock(path)) is None:
         time.sleep(0.01)
-    return found
+    return lock
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody holds the lock. Makes no file."""
+    """Whether a process holds the lock. Creates no file."""
     if not path.exists():
         return False
     lock = try_lock(path)

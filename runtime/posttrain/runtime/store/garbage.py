@@ -1,7 +1,7 @@
-"""Unreferenced data of a home: `recipe gc` lists it, and deletes it on request.
+"""Finds the unreferenced data of a home: `recipe gc` lists it, and deletes it on request.
 
-Never what a run names, what a referenced product stands on, or what somebody is at work on. A run that
-begins meanwhile and misses a product makes it again.
+Products that a run references, products that these depend on, and locked data are never garbage. A run
+that starts during the collection and misses a product rebuilds it.
 """
 
 import os
@@ -18,7 +18,7 @@ from posttrain.runtime.store.journal import DamagedJournal, Journal
 from posttrain.runtime.store.runs import load_plan, run_key
 from posttrain.spec.plan import Plan
 
-# What a collection that was cut short has left in work/.
+# The prefix of folders in work/ that are being deleted.
 _DELETING_PREFIX = "going-"
 
 
@@ -29,23 +29,21 @@ class GarbageItem:
     kind: str
     path: Path
     reason: str
-    # Under whose lock it is removed.
+    # The lock to hold during the deletion.
     lock: Path
 
 
 class UnreadableRun(Exception):
-    """A run that does not say what it names: nothing can be taken for unnamed."""
+    """An unreadable run: its references are not known, so no product is safe to delete."""
 
 
 def find_garbage(
     home: Home, *, keep_runs: int | None = None, older_than: float | None = None
 ) -> list[GarbageItem]:
-    """What can go. `older_than` is a point in time: what was touched after it stays."""
+    """The items that can be deleted. Items modified after the time `older_than` stay."""
     expired = expired_runs(home, keep_runs, older_than)
     referenced = _referenced_keys(home, [run for run in _run_folders(home) if run not in expired])
-    found = [
-        GarbageItem(kind="run", path=run, reason="an old run", lock=home.run_lock(run)) for run in expired
-    ]
+    found = [GarbageItem(kind="run", path=run, reason="old run", lock=home.run_lock(run)) for run in expired]
     others = (
         *_unreferenced_products(home, referenced),
         *_unreferenced_workdirs(home, referenced),
@@ -55,16 +53,16 @@ def find_garbage(
 
 
 def expired_runs(home: Home, keep: int | None, older_than: float | None) -> list[Path]:
-    """The runs beyond the newest `keep` that are not under way."""
+    """The runs except the `keep` newest ones and the active ones."""
     if keep is None:
         return []
     folders = _run_folders(home)
-    beyond = folders[: max(0, len(folders) - keep)]
-    return [run for run in beyond if _is_older(run, older_than) and not is_held(home.run_lock(run))]
+    older = folders[: max(0, len(folders) - keep)]
+    return [run for run in older if _is_older(run, older_than) and not is_held(home.run_lock(run))]
 
 
 def freed_bytes(items: Sequence[GarbageItem]) -> int:
-    """The bytes that become free: a file that is linked from elsewhere too frees none."""
+    """The bytes that a deletion frees. A file with a link elsewhere frees none."""
     links: Counter[tuple[int, int]] = Counter()
     files: dict[tuple[int, int], os.stat_result] = {}
     for item in items:
@@ -75,13 +73,13 @@ def freed_bytes(items: Sequence[GarbageItem]) -> int:
 
 
 def remove_garbage(home: Home, item: GarbageItem) -> bool:
-    """Delete it, unless somebody has begun to use it; whether it is gone."""
+    """Delete an item unless it is in use; true when it was deleted."""
     lock = try_lock(item.lock)
     if lock is None:
         return False
     try:
         if item.path.is_dir():
-            # Out of sight in one step: it is there, or it is not.
+            # Rename first, so that the item disappears atomically.
             target = home.workdir(f"{_DELETING_PREFIX}{item.path.name}")
             shutil.rmtree(target, ignore_errors=True)
             shutil.rmtree(item.path.rename(target))
@@ -97,7 +95,7 @@ def _run_folders(home: Home) -> list[Path]:
 
 
 def _referenced_keys(home: Home, runs: Sequence[Path]) -> set[str]:
-    """The keys that runs name, with those of the products that theirs stand on."""
+    """The keys that runs reference, plus those of the products that these depend on."""
     pending = [key for run in runs for key in run_keys(run)]
     referenced: set[str] = set()
     while pending:
@@ -110,16 +108,16 @@ def _referenced_keys(home: Home, runs: Sequence[Path]) -> set[str]:
 
 
 def run_keys(run: Path) -> list[str]:
-    """The keys that a run names, by its plan, or by its journal when the plan is lost."""
+    """The keys that a run references, from its plan, or from its journal without a readable plan."""
     plan = load_plan(run)
     if plan is not None:
         return _keys_from_plan(plan, run.name)
     journal = run / "journal.sqlite"
     if not journal.exists() and not (run / "plan.json").exists():
-        return []  # a client that died before it had written anything
+        return []  # the client died before it wrote anything
     keys = _keys_from_journal(journal) if journal.exists() else []
     if not keys:
-        raise UnreadableRun(f"the run {run.name} cannot be read, so what it names is not known")
+        raise UnreadableRun(f"the run {run.name} is not readable, so its references are not known")
     return keys
 
 
@@ -134,7 +132,7 @@ def _keys_from_journal(path: Path) -> list[str]:
 
 
 def _keys_from_plan(plan: Plan, run: str) -> list[str]:
-    # A leftover of a step that is not pinned bears the run's own key; its shared one costs nothing.
+    # A step that is not pinned has a key private to the run; its shared key has no product.
     return [key for step in plan.steps for key in {step.key, run_key(step, run)}]
 
 
@@ -146,24 +144,26 @@ def _unreferenced_products(home: Home, referenced: set[str]) -> Iterator[Garbage
             yield GarbageItem(
                 kind="product",
                 path=home.store.root / key,
-                reason=f"a product{of} that no run names",
+                reason=f"product{of} that no run refers to",
                 lock=home.step_lock(key),
             )
 
 
 def _unreferenced_workdirs(home: Home, referenced: set[str]) -> Iterator[GarbageItem]:
-    """Folders of steps that no run will go on with, and locks of nobody."""
+    """The working directories of steps that no run will resume."""
     work = home.workdir("any").parent
     for path in sorted(work.iterdir()) if work.is_dir() else ():
         if path.is_dir() and path.name not in referenced:
-            why = "work that no run will go on with"
+            why = "working directory that no run will resume"
             yield GarbageItem(kind="work", path=path, reason=why, lock=home.step_lock(path.name))
 
 
 def _quarantined_products(home: Home) -> Iterator[GarbageItem]:
     for path in home.store.quarantined():
         key = path.name.partition("-")[0]
-        yield GarbageItem(kind="damaged", path=path, reason="set aside as damaged", lock=home.step_lock(key))
+        yield GarbageItem(
+            kind="damaged", path=path, reason="quarantined as damaged", lock=home.step_lock(key)
+        )
 
 
 def _is_older(path: Path, older_than: float | None) -> bool:

@@ -1,4 +1,4 @@
-"""Where runs live: `.recipe` in the current folder, or what --home or $RECIPE_HOME names."""
+"""The layout of a home, the folder of all runs: `.recipe` by default, or --home, or $RECIPE_HOME."""
 
 import os
 from pathlib import Path
@@ -9,8 +9,8 @@ from posttrain.spec.record import record
 
 def _access_problem(folder: Path) -> str:
     if os.statvfs(folder).f_flag & os.ST_RDONLY:
-        return "its disk can only be read"
-    return "it belongs to somebody else, or its rights forbid it"
+        return "its file system is read-only"
+    return "permission denied"
 
 
 @record
@@ -27,11 +27,11 @@ class Home:
 
     @property
     def gpu_locks(self) -> Path:
-        """The locks of the GPUs that this machine's steps share."""
+        """The folder of the GPU locks, which the runs on this machine share."""
         return self.root / "gpu-locks"
 
     def run_lock(self, run: Path) -> Path:
-        """The lock that a client holds as long as its run goes on."""
+        """The lock that a client holds while its run is active."""
         return self.root / "work" / f"run-{run.name}.lock"
 
     def workdir(self, key: str) -> Path:
@@ -42,7 +42,7 @@ class Home:
         return self.root / "work" / f"{key}.lock"
 
     def write_problem(self) -> str | None:
-        """Why nothing can be written here, in words; None when it can. Asked before a step has run."""
+        """Why the home is not writable, or None when it is. Checked before any step runs."""
         existing = self.root
         while not existing.exists():
             existing = existing.parent
@@ -50,7 +50,7 @@ class Home:
             if folder.exists() and not folder.is_dir():
                 return f"{folder} is not a folder"
             if folder.exists() and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-                return f"nothing can be written to {folder}: {_access_problem(folder)}"
+                return f"{folder} is not writable: {_access_problem(folder)}"
         return None
 
     def prepare(self) -> None:

@@ -5,44 +5,44 @@ from collections.abc import Iterator
 from posttrain.runtime.store.products import Product, Store
 from posttrain.spec.record import record
 
-# The files of a product as they were when they were found sound.
+# The stat data of the files of a product at the time of their verification.
 _FileStats = tuple[tuple[str, int, int, int], ...]
 
 
 @record
 class Damage:
-    """A product that must not be used."""
+    """A damaged product, with the reason."""
 
     key: str
     reason: str
 
 
 class IntegrityChecker:
-    """Reads a product through once a run; after that, whether its files are still the same ones."""
+    """Verifies the digests of a product once per run, and later only the stat data of its files."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._verified: dict[str, _FileStats] = {}
 
     def check(self, product: Product) -> Damage | None:
-        """What is wrong with a product or with one that it depends on; None when both are intact."""
+        """The damage of a product or of one that it depends on; None when all are intact."""
         problem = self._check_files(product)
         if problem is not None:
             return Damage(product.key, problem)
         for key in product.base_keys:
             base = self._store.find(key)
-            damage = self.check(base) if base else Damage(key, "it is not in the store any more")
+            damage = self.check(base) if base else Damage(key, "it is missing from the store")
             if damage is not None:
                 return damage
         return None
 
     def _check_files(self, product: Product) -> str | None:
-        seen = tuple(_stat_files(product))
-        if self._verified.get(product.key) == seen:
+        stats = tuple(_stat_files(product))
+        if self._verified.get(product.key) == stats:
             return None
         problem = self._store.integrity_problem(product)
         if problem is None:
-            self._verified[product.key] = seen
+            self._verified[product.key] = stats
         return problem
 
 

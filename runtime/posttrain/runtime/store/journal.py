@@ -1,4 +1,4 @@
-"""What happened in a run: one SQLite file, written as it happens."""
+"""The journal of a run: the state of every step, in a SQLite file that is written as the run proceeds."""
 
 import errno
 import json
@@ -22,17 +22,17 @@ CREATE TABLE IF NOT EXISTS step (
     estimate TEXT NOT NULL DEFAULT '{}'
 );
 """
-# Less room than this is none: SQLite then reports arbitrary errors.
+# With less free space than this the disk counts as full: SQLite then reports arbitrary errors.
 _MIN_FREE_BYTES = 1 << 17
-# What SQLite answers where it may not write.
+# The errors of SQLite without write permission.
 _READ_ONLY_ERRORS = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
-# Columns that journals of earlier versions lack.
+# Columns that are missing in journals of earlier versions.
 _ADDED_COLUMNS = {"estimate": "TEXT NOT NULL DEFAULT '{}'"}
 
 
 @record(kw_only=True)
 class JournalEntry:
-    """What is known of one step of a run."""
+    """The record of one step of a run."""
 
     id: str
     key: str
@@ -44,16 +44,16 @@ class JournalEntry:
     ended: float | None
     cost: Mapping[str, Any]
     facts: Mapping[str, Any]
-    # What the plan expected it to take.
+    # The time and memory that the plan estimated.
     estimate: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class DamagedJournal(Exception):
-    """A journal that cannot be read. It is only a record: finished products are in the store."""
+    """An unreadable journal. The journal is only a record: finished products are in the store."""
 
 
 class Journal:
-    """With `read`, one that is there already: none is made, and the disk need not be one to write to."""
+    """`read` opens an existing journal without creating one, also on a read-only file system."""
 
     def __init__(self, path: Path, *, read: bool = False) -> None:
         if read and not path.exists():
@@ -70,7 +70,7 @@ class Journal:
             raise DamagedJournal(f"the journal {path} is damaged ({error})") from None
 
     def _prepare(self) -> None:
-        # A record for people: it may lose its last lines with the machine, but never its consistency.
+        # A crash of the machine can lose the last rows, but cannot corrupt the file.
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.executescript(_SCHEMA)
@@ -79,7 +79,7 @@ class Journal:
             self._db.execute(f"ALTER TABLE step ADD COLUMN {name} {_ADDED_COLUMNS[name]}")
 
     def _open_immutable(self) -> bool:
-        """Open the file alone, without the files beside it that SQLite would have to write."""
+        """Open the file without the WAL files, which SQLite would have to write."""
         self._db = sqlite3.connect(f"{self._path.absolute().as_uri()}?immutable=1", uri=True)
         try:
             self._db.execute("SELECT id FROM step LIMIT 1").fetchone()
@@ -89,31 +89,31 @@ class Journal:
         return True
 
     def flush(self) -> None:
-        """Write down what was noted and could wait."""
+        """Commit the deferred rows."""
         if self._db.in_transaction:
             self._write("")
 
-    def _write(self, statement: str, *rows: Sequence[Any], waits: bool = False) -> None:
-        """Write rows; those that can wait, together with the next that cannot."""
+    def _write(self, statement: str, *rows: Sequence[Any], deferred: bool = False) -> None:
+        """Write rows; deferred ones are committed with the next write that is not deferred."""
         try:
             if not self._db.in_transaction:
                 self._db.execute("BEGIN")
             if rows:
                 self._db.executemany(statement, rows)
-            if not waits:
+            if not deferred:
                 self._db.execute("COMMIT")
         except sqlite3.OperationalError as error:
             self._raise_if_disk_full(error)
             raise
 
     def _raise_if_disk_full(self, error: sqlite3.DatabaseError) -> None:
-        """A full disk is reported as such, not as an internal error or a damaged file."""
+        """Report a full disk as ENOSPC, not as an internal error or a damaged file."""
         full = shutil.disk_usage(self._path.parent).free < _MIN_FREE_BYTES
         if full or error.sqlite_errorcode == sqlite3.SQLITE_FULL:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path)) from None
 
     def set(self, name: str, value: Any) -> None:
-        """Note a fact about the run as a whole."""
+        """Record a value for the whole run."""
         self._write("INSERT OR REPLACE INTO run VALUES (?, ?)", (name, json.dumps(value)))
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -121,7 +121,7 @@ class Journal:
         return json.loads(row[0]) if row else default
 
     def add_steps(self, steps: list[tuple[str, str, Mapping[str, Any]]]) -> None:
-        """The steps of the run in their order: id, key and estimate."""
+        """Add the steps of the run in plan order: id, key and estimate."""
         rows = [(id, key, place, json.dumps(estimate)) for place, (id, key, estimate) in enumerate(steps)]
         self._write(
             "INSERT OR IGNORE INTO step (id, key, state, place, estimate) VALUES (?, ?, 'waiting', ?, ?)",
@@ -129,15 +129,15 @@ class Journal:
         )
 
     def update_step(self, id: str, state: str, **values: Any) -> None:
-        """A step's new state, with what is known about it. That one was made before can wait."""
+        """Record the new state of a step with its details. Cache hits are deferred."""
         if state == "running":
             values["began"] = time.time()
         elif state not in ("waiting", "cached"):
             values["ended"] = time.time()
         packed = {k: json.dumps(v) if isinstance(v, dict) else v for k, v in values.items()}
         columns = ", ".join(f"{name} = ?" for name in ("state", *packed))
-        waits = state == "cached"
-        self._write(f"UPDATE step SET {columns} WHERE id = ?", (state, *packed.values(), id), waits=waits)
+        row = (state, *packed.values(), id)
+        self._write(f"UPDATE step SET {columns} WHERE id = ?", row, deferred=state == "cached")
 
     def entries(self) -> list[JournalEntry]:
         rows = self._db.execute(
@@ -146,9 +146,9 @@ class Journal:
         return [_parse_row(row) for row in rows]
 
     def integrity_problem(self) -> str | None:
-        """What SQLite finds wrong with the file; None when nothing is."""
-        (found,) = self._db.execute("PRAGMA integrity_check(1)").fetchone()
-        return None if found == "ok" else f"the journal is damaged ({found.splitlines()[-1]})"
+        """The result of SQLite's integrity check; None when the file is intact."""
+        (result,) = self._db.execute("PRAGMA integrity_check(1)").fetchone()
+        return None if result == "ok" else f"the journal is damaged ({result.splitlines()[-1]})"
 
     def close(self) -> None:
         self.flush()

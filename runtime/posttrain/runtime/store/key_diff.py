@@ -1,4 +1,4 @@
-"""A part of a key as it was and as it is, in words."""
+"""Describes a changed part of a key as text."""
 
 import json
 from collections.abc import Mapping
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def describe_change(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """A part of a key as it was and as it is."""
+    """The old and the new value of a part of a key."""
     was, now = before.get(name), after.get(name)
-    name = name.removeprefix("params.")  # as the recipe writes it
+    name = name.removeprefix("params.")  # the name in the recipe
     if isinstance(was, dict) and isinstance(now, dict):
         keys = sorted(k for k in {*was, *now} if was.get(k) != now.get(k))
         return ", ".join(f"{name}.{k}: {_shorten(was.get(k))} -> {_shorten(now.get(k))}" for k in keys[:3])

@@ -1,11 +1,11 @@
-"""The store: finished products, immutable, each under its key.
+"""The store of finished products, which are immutable and addressed by key.
 
-    store/KEY/manifest.json    size and sha256 of every file, what made it, and from what
+    store/KEY/manifest.json    size and sha256 of every file, the step, and the values of the key
     store/KEY/files/           the product
-    store/KEY/record/          step.json, events.jsonl and the log of its making
+    store/KEY/record/          step.json, events.jsonl and the log of the step
 
-A product comes into being by one rename of a folder that is complete and on the disk. The manifest
-carries a checksum of its own: it covers facts and verdicts as the digests cover the files.
+A product is published by one rename of a complete folder that is on the disk. The digests in the manifest
+cover the files; the checksum of the manifest covers facts and verdicts.
 """
 
 import os
@@ -46,12 +46,12 @@ class Product:
 
     @property
     def content_digest(self) -> str:
-        """One digest of what the product holds, whenever and wherever it was made."""
+        """One digest of the files of the product, independent of its key."""
         return digest({name: item["sha256"] for name, item in self.manifest["files"].items()})
 
     @property
     def adoption_note(self) -> str:
-        """How the product came by its key, where it was made under another one; else nothing."""
+        """Where an adopted product comes from, as text; empty for any other product."""
         found = self.manifest.get("adopted")
         if not found:
             return ""
@@ -59,7 +59,7 @@ class Product:
 
     @property
     def base_keys(self) -> tuple[str, ...]:
-        """The keys of the products without which this one cannot be used: an adapter's base."""
+        """The keys of the products that this one requires: the base model of an adapter."""
         from posttrain.runtime.models.peft_adapters import BASE_FILE
 
         if BASE_FILE not in self.manifest["files"]:
@@ -73,7 +73,7 @@ class Store:
         self.root = root
 
     def find(self, key: str) -> Product | None:
-        """The product of a key, if it is there with all its files in their sizes."""
+        """The product of a key, if all its files exist with the expected size."""
         product = self.find_manifest(key)
         if product is None:
             return None
@@ -82,7 +82,7 @@ class Store:
         )
 
     def find_manifest(self, key: str) -> Product | None:
-        """The product of a key as its manifest has it, whatever has become of its files."""
+        """The product of a key by its manifest, without a check of its files."""
         folder = self.root / key
         manifest = read_checksummed(folder / "manifest.json")
         if manifest is None or manifest["format"] != FORMAT:
@@ -90,41 +90,40 @@ class Store:
         return Product(key, folder, manifest)
 
     def all_keys(self) -> list[str]:
-        """All keys under which something is stored, complete or not."""
+        """All keys with a folder in the store, complete or not."""
         if not self.root.is_dir():
             return []
         return sorted(path.name for path in self.root.iterdir() if path.name != _QUARANTINE)
 
     def quarantined(self) -> Iterator[Path]:
-        """What has been set aside as damaged."""
-        aside = self.root / _QUARANTINE
-        yield from sorted(aside.iterdir()) if aside.is_dir() else ()
+        """The folders of quarantined products."""
+        quarantine = self.root / _QUARANTINE
+        yield from sorted(quarantine.iterdir()) if quarantine.is_dir() else ()
 
     def integrity_problem(self, product: Product) -> str | None:
-        """What is wrong with a product, held to its digests; None when nothing is."""
+        """The first file that does not match its digest, as text; None when the product is intact."""
         for name, item in product.manifest["files"].items():
             path = product.files / name
             if not path.is_file():
                 return f"{name} is missing"
             if atomic_io.sha256_file(path) != item["sha256"]:
-                return f"{name} does not have the digest that its manifest gives"
+                return f"{name} does not match the digest in its manifest"
         return None
 
     def quarantine(self, key: str) -> Path | None:
-        """Move what stands under a key out of the way, so that it can be made again."""
+        """Move the folder of a key to the quarantine, so that the product can be rebuilt."""
         folder = self.root / key
         if not folder.exists():
             return None
-        aside = self.root / _QUARANTINE / f"{key}-{time.time_ns()}"
-        aside.parent.mkdir(parents=True, exist_ok=True)
-        folder.rename(aside)
-        return aside
+        target = self.root / _QUARANTINE / f"{key}-{time.time_ns()}"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder.rename(target)
+        return target
 
     def commit(
         self, key: str, files: Path, record: Path, digests: Mapping[str, Any], about: Mapping[str, Any]
     ) -> Product:
-        """Bring a finished step into the store; its files are on the disk. After this the folders given
-        are gone."""
+        """Publish a finished step, whose files are on the disk already. Moves `files` and `record` away."""
         self.root.mkdir(parents=True, exist_ok=True)
         staged = files.parent / "commit"
         if staged.exists():
@@ -139,14 +138,14 @@ class Store:
         return Product(key, self.root / key, manifest)
 
     def publish(self, key: str, staged: Path) -> None:
-        """Rename a folder that is complete and on the disk to its key."""
-        self.quarantine(key)  # what was found unusable before the step ran again
+        """Rename a complete folder, which is on the disk, to its key."""
+        self.quarantine(key)  # an unusable product, because of which the step ran again
         staged.rename(self.root / key)
         atomic_io.sync_folder(self.root)
 
 
 def _has_expected_size(product: Product, name: str) -> bool:
-    try:  # asked of every file of every step, often to find that there is nothing to do
+    try:  # os.lstat on a string, because this runs for every file of every step
         return os.lstat(f"{product.folder}/files/{name}").st_size == product.manifest["files"][name]["size"]
     except OSError:
         return False

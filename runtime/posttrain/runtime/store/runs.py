@@ -1,4 +1,4 @@
-"""The runs of a home: one folder each, with the plan and the journal."""
+"""Manages the runs of a home: each is a folder with the plan and the journal."""
 
 import calendar
 import os
@@ -18,12 +18,12 @@ from posttrain.spec.plan import Plan, Step, plan_from_json, plan_to_json
 
 
 def run_key(step: Step, run: str) -> str:
-    """The key of a step's product. One whose inputs are not pinned belongs to its run alone."""
+    """The key of the product of a step; private to the run when the step is not pinned."""
     return step.key if step.pinned else digest([step.key, run])
 
 
 def new_run(home: Home, plan: Plan, recipe: Path) -> Path:
-    """The folder of a new run, with its plan."""
+    """Create the folder of a new run, with its plan and journal."""
     home.prepare()
     _remove_leftovers(home)
     folder = _new_folder(home, plan.name)
@@ -39,8 +39,8 @@ def new_run(home: Home, plan: Plan, recipe: Path) -> Path:
 
 
 def _remove_leftovers(home: Home) -> None:
-    """Remove what clients that were killed have left: locks that nobody holds, and the working directories
-    of steps that are in the store already."""
+    """Remove the leftovers of killed clients: free locks, and the working directories of steps that are
+    in the store already."""
     for path in home.workdir("any").parent.iterdir():
         if path.suffix == ".lock":
             lock = try_lock(path)
@@ -59,7 +59,7 @@ _TIMESTAMP_PATTERN = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)-")
 
 
 def _new_folder(home: Home, name: str) -> Path:
-    """A folder whose name stands after those of all earlier runs, whatever the clock says now."""
+    """A folder whose name sorts after those of all earlier runs, even when the clock went back."""
     at = time.time()
     while True:
         at = max(
@@ -68,13 +68,13 @@ def _new_folder(home: Home, name: str) -> Path:
         folder = home.runs / f"{time.strftime(_TIMESTAMP_FORMAT, time.gmtime(at))}-{name}"
         try:
             folder.mkdir()
-        except FileExistsError:  # another client was quicker
+        except FileExistsError:  # another client was faster
             continue
         return folder
 
 
 def _parse_timestamp(name: str) -> int | None:
-    """The second that a run is named after."""
+    """The timestamp in the name of a run."""
     found = _TIMESTAMP_PATTERN.match(name)
     return calendar.timegm((*map(int, found.groups()), 0, 0, 0)) if found else None
 
@@ -87,7 +87,7 @@ def list_runs(home: Home) -> list[Path]:
 
 
 def last_run(home: Home, name: str | None = None) -> Path | None:
-    """The newest run, of one recipe if it is named."""
+    """The newest run, optionally of one recipe."""
     for folder in reversed(list_runs(home)):
         plan = load_plan(folder)
         if plan is not None and name in (None, plan.name):
@@ -101,7 +101,7 @@ def last_plan(home: Home, name: str) -> Plan | None:
 
 
 def finish_run(journal: Journal, states: Mapping[str, str]) -> None:
-    """Note how a run ended."""
+    """Record the end and the result of a run."""
     journal.set("ended", time.time())
     bad = sorted({state for state in states.values() if state not in ("cached", "done", "skipped")})
     journal.set("result", " and ".join(bad) if bad else "finished")
@@ -113,7 +113,7 @@ def step_ids(run: Path) -> list[str]:
 
 
 def find_step_key(run: Path, id: str) -> str | None:
-    """The key under which a run made or found a step's product."""
+    """The key of the product of a step in a run."""
     plan = load_plan(run)
     found = next((step for step in plan.steps if step.id == id), None) if plan else None
     return run_key(found, run.name) if found else None
@@ -125,7 +125,7 @@ def find_step_product(home: Home, run: Path, id: str) -> Product | None:
 
 
 def find_step_record(home: Home, run: Path, id: str) -> Path | None:
-    """Where a step's events and log are: in the store, or in its working directory while it runs."""
+    """The folder with the events and the log of a step: in the store, or in its working directory."""
     product = find_step_product(home, run, id)
     if product is not None:
         return product.record
@@ -140,7 +140,7 @@ def plan_digest(run: Path) -> str:
 
 
 def load_plan(run: Path) -> Plan | None:
-    """A run's plan; None when it cannot be read."""
+    """The plan of a run; None when it is not readable."""
     try:
         return plan_from_json((run / "plan.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -1,4 +1,4 @@
-"""What a verification finds, and what it has looked at."""
+"""The findings and the progress of a verification."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something that is not as it was made."""
+    """A damaged or inconsistent item of a home."""
 
-    # product, run or work: whose it is.
+    # product, run or work.
     kind: str
-    # The key of the product or of the work; the name of the run.
+    # The key of the product or of the working directory, or the name of the run.
     name: str
-    # The step that made it, where that is still known.
+    # The step that created it, if known.
     step: str
     problem: str
-    # Puts it right, under the lock that is taken for that; None where nothing can.
+    # Repairs the item, with its lock held; None when no repair is possible.
     repair: Callable[[], None] | None = None
-    # What that comes to, in words.
+    # What the repair does, as text.
     repair_note: str = ""
 
 
 @dataclass
 class VerifyProgress:
-    """How much was looked at, by what it is; and what is merely not there."""
+    """The number of checked items by kind, and of missing ones that are no finding."""
 
     counts: Counter[str] = field(default_factory=Counter[str])
     advance: Callable[[int], None] = lambda _: None

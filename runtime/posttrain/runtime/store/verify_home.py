@@ -1,4 +1,4 @@
-"""The whole verification of a home, and its repair."""
+"""Verifies a whole home, and repairs findings."""
 
 from collections.abc import Iterator
 
@@ -11,21 +11,21 @@ from posttrain.runtime.store.verify_workdirs import verify_workdirs
 
 
 def verify_home(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
-    """All that is not as it was made. `progress` counts what was checked."""
+    """All findings of a home. `progress` counts the checked items."""
     yield from verify_products(home, progress)
     yield from verify_runs(home, progress)
     yield from verify_workdirs(home, progress)
 
 
 def total_bytes(home: Home) -> int:
-    """The bytes of all products, for a bar."""
+    """The bytes of all products, for a progress bar."""
     return sum(product_bytes(home.store, key) for key in home.store.all_keys())
 
 
 def repair(home: Home, finding: Finding) -> str:
-    """Put it right, unless somebody uses it; what was done, in words."""
+    """Repair a finding unless the item is in use; returns what was done, as text."""
     if finding.repair is None:
-        return "left alone: nothing can make it again, and no run needs it"
+        return "not repaired: it cannot be rebuilt, and no run needs it"
     lock = _try_lock_for(home, finding)
     if lock is None:
         return IN_USE
@@ -36,7 +36,7 @@ def repair(home: Home, finding: Finding) -> str:
     return finding.repair_note
 
 
-IN_USE = "in use by a run: left alone"
+IN_USE = "not repaired: in use by a run"
 
 
 def _try_lock_for(home: Home, finding: Finding) -> Lock | None:

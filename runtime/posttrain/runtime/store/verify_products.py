@@ -1,4 +1,4 @@
-"""Products: checksums of manifests, digests of files, stray files, and the products that they depend on."""
+"""Verifies products: manifest checksums, file digests, stray files, and the products they depend on."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -22,13 +22,13 @@ def verify_products(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
                 step=product.manifest["step"] if product else "?",
                 problem=problem,
                 repair=partial(_quarantine, home.store, key),
-                repair_note="set aside: the next run makes it again",
+                repair_note="quarantined: the next run rebuilds it",
             )
         progress.advance(product_bytes(home.store, key))
 
 
 def _find_problem(store: Store, key: str, product: Product | None, progress: VerifyProgress) -> str | None:
-    """What is wrong with one product; None when nothing is."""
+    """The problem of a product, as text; None when it is intact."""
     if product is None:
         return "its manifest is missing or damaged"
     progress.count("files", len(product.manifest["files"]))
@@ -38,25 +38,25 @@ def _find_problem(store: Store, key: str, product: Product | None, progress: Ver
     missing = (
         [base for base in product.base_keys if store.find_manifest(base) is None] if what is None else []
     )
-    return f"it stands on the product {missing[0]}, which is not there" if missing else what
+    return f"it depends on the product {missing[0]}, which is missing" if missing else what
 
 
 def _find_stray_file(product: Product) -> str | None:
-    """Files that its manifest does not name, and links that lead nowhere."""
+    """A file that is not in the manifest, or a dangling link, as text."""
     for name, _ in atomic_io.iter_files(product.files):
         if name not in product.manifest["files"]:
-            return f"{name} is not among the files that its manifest names"
-    nowhere = next(dangling_links(product.folder), None)
-    return None if nowhere is None else f"the link {nowhere.relative_to(product.folder)} leads nowhere"
+            return f"the file {name} is not in its manifest"
+    link = next(dangling_links(product.folder), None)
+    return None if link is None else f"the link {link.relative_to(product.folder)} is dangling"
 
 
 def dangling_links(folder: Path) -> Iterator[Path]:
-    """Links below a folder that lead nowhere."""
+    """The dangling links below a folder."""
     return (path for path in sorted(folder.rglob("*")) if path.is_symlink() and not path.exists())
 
 
 def product_bytes(store: Store, key: str) -> int:
-    """The bytes that a product should hold."""
+    """The size of a product according to its manifest."""
     product = store.find_manifest(key)
     return sum(item["size"] for item in product.manifest["files"].values()) if product else 0
 

@@ -1,4 +1,4 @@
-"""Runs: that a plan is the one which was carried out, and that a journal is whole and speaks of it."""
+"""Verifies runs: the plan is the executed one, and the journal is intact and matches it."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -17,12 +17,12 @@ _JOURNAL = "journal.sqlite"
 
 def verify_runs(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
     for run in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
-        # A client that died before it had written its plan has left a folder, and nothing in it to hold.
+        # A client that died before it wrote its plan left an empty folder, with nothing to verify.
         if not run.is_dir() or not (run / "plan.json").exists():
             continue
         progress.count("runs")
         if is_held(home.run_lock(run)):
-            progress.count("runs under way, left alone")
+            progress.count("active runs, not checked")
             continue
         yield from _verify_run(home, run, progress)
 
@@ -30,7 +30,7 @@ def verify_runs(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
 def _verify_run(home: Home, run: Path, progress: VerifyProgress) -> Iterator[Finding]:
     plan = load_plan(run)
     if plan is None:
-        yield Finding(kind="run", name=run.name, step="plan", problem="its plan cannot be read")
+        yield Finding(kind="run", name=run.name, step="plan", problem="its plan is not readable")
     try:
         journal = Journal(run / _JOURNAL, read=True)
     except (DamagedJournal, DatabaseError, OSError) as error:
@@ -45,11 +45,9 @@ def _verify_run(home: Home, run: Path, progress: VerifyProgress) -> Iterator[Fin
     if what is not None:
         yield _journal_finding(home, run, plan, what)
     elif plan is not None:
-        gone = _count_missing_products(home, run, plan)
-        if gone:
-            progress.count(
-                "products that runs made or found are not in the store: the next run makes them", gone
-            )
+        missing = _count_missing_products(home, run, plan)
+        if missing:
+            progress.count("products of runs are missing from the store: the next run rebuilds them", missing)
 
 
 def _journal_finding(home: Home, run: Path, plan: Plan | None, what: str) -> Finding:
@@ -60,27 +58,27 @@ def _journal_finding(home: Home, run: Path, plan: Plan | None, what: str) -> Fin
         step="journal",
         problem=what,
         repair=rebuild,
-        repair_note="written anew from the plan and the store; the old one is kept beside it",
+        repair_note="rebuilt from the plan and the store; the old journal is kept as journal.sqlite.damaged",
     )
 
 
 def _find_mismatch(run: Path, plan: Plan | None, journal: Journal, progress: VerifyProgress) -> str | None:
     entries = journal.entries()
-    progress.count("rows of journals", len(entries))
+    progress.count("journal rows", len(entries))
     known = journal.get("plan")
     if plan is None:
         return None
     if known is not None and known != plan_digest(run):
-        return "the plan is not the one that the journal was begun with"
+        return "the plan is not the one that the journal was started with"
     expected = [(step.id, run_key(step, run.name)) for step in plan.steps]
-    # A client may have died between the plan and the first row.
+    # The client can have died between the plan and the first row.
     if entries and [(entry.id, entry.key) for entry in entries] != expected:
-        return "its steps are not those of the plan"
+        return "its steps do not match the plan"
     return None
 
 
 def _count_missing_products(home: Home, run: Path, plan: Plan) -> int:
-    """Products of the plan that were made once, and that are not in the store now."""
+    """The number of finished products of the plan that are missing from the store."""
     journal = Journal(run / _JOURNAL, read=True)
     ended = {entry.key for entry in journal.entries() if entry.state in ("done", "cached")}
     journal.close()
@@ -88,7 +86,7 @@ def _count_missing_products(home: Home, run: Path, plan: Plan) -> int:
 
 
 def _rebuild_journal(home: Home, run: Path, plan: Plan) -> None:
-    """A journal of what the plan and the store still tell: which steps there are, and which are made."""
+    """Rebuild the journal from the plan (the steps) and the store (the finished ones)."""
     old = run / _JOURNAL
     if old.exists():
         old.replace(run / f"{_JOURNAL}.damaged")
@@ -103,6 +101,6 @@ def _rebuild_journal(home: Home, run: Path, plan: Plan) -> None:
         if product is not None:
             known = {"facts": dict(product.facts), "cost": dict(product.manifest["cost"])}
             journal.update_step(
-                id, "cached", reason="its journal was lost: this is what the store holds", **known
+                id, "cached", reason="rebuilt from the store, because the journal was damaged", **known
             )
     journal.close()

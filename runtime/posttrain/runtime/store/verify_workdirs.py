@@ -1,6 +1,6 @@
-"""Work that was cut off: checkpoints and receipts that claim to be whole, and links that lead nowhere.
+"""Verifies the working directories of unfinished steps: checkpoints, receipts and dangling links.
 
-What a kill leaves half written claims nothing: the next attempt passes over it, and so do we.
+A partial file has no manifest or receipt, and the next attempt ignores it. The verification does the same.
 """
 
 import shutil
@@ -22,9 +22,9 @@ def verify_workdirs(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
     for work in sorted(folder.iterdir()) if folder.is_dir() else ():
         if not work.is_dir():
             continue
-        progress.count("steps cut off")
+        progress.count("unfinished steps")
         if is_held(home.step_lock(work.name)):
-            progress.count("steps under way, left alone")
+            progress.count("running steps, not checked")
             continue
         yield from _verify_workdir(work, progress)
 
@@ -39,12 +39,12 @@ def _verify_workdir(work: Path, progress: VerifyProgress) -> Iterator[Finding]:
             step=id,
             problem=what,
             repair=partial(_remove, path),
-            repair_note="removed: the step goes on from what is whole",
+            repair_note="removed: the step resumes from an intact checkpoint, or starts over",
         )
 
 
 def _find_problems(work: Path, progress: VerifyProgress) -> Iterator[tuple[Path, str]]:
-    """Each thing that is not what it claims to be, and how."""
+    """Each damaged file or folder, with the problem."""
     for checkpoint in checkpoints.complete_checkpoints(work / "checkpoints"):
         progress.count("checkpoints")
         if not checkpoints.is_intact(checkpoint):
@@ -54,10 +54,10 @@ def _find_problems(work: Path, progress: VerifyProgress) -> Iterator[tuple[Path,
         progress.count("receipts")
         if read_checksummed(receipt) is None:
             yield receipt, "its receipt does not match its checksum"
-        elif not (work / "commit").exists() and workdir.load_receipt(work, left=True) is None:
-            yield receipt, "its product is not what its receipt says"
+        elif not (work / "commit").exists() and workdir.load_receipt(work, check_digests=True) is None:
+            yield receipt, "its product does not match its receipt"
     for link in dangling_links(work):
-        yield link, f"the link {link.relative_to(work)} leads nowhere"
+        yield link, f"the link {link.relative_to(work)} is dangling"
 
 
 def _remove(path: Path) -> None:

@@ -1,11 +1,11 @@
 """Prepares the working directory of a step, and commits its result to the store.
 
-work/KEY/job.json        where the inputs lie
-work/KEY/user/           the user's files, as they were
+work/KEY/job.json        the paths of the inputs
+work/KEY/user/           copies of the user's files
 work/KEY/record/         step.json, events.jsonl, log
-work/KEY/checkpoints/    what a later attempt goes on from
-work/KEY/files/          the product, while it is made
-work/KEY/receipt.json    the worker's word that the product is whole, with its digests
+work/KEY/checkpoints/    state from which a later attempt resumes
+work/KEY/files/          the product under construction
+work/KEY/receipt.json    written by the worker when the product is complete, with its digests
 """
 
 import shutil
@@ -21,12 +21,12 @@ from posttrain.spec.plan import Step, step_to_json
 
 
 def prepare(work: Path, step: Step, inputs: Mapping[str, Path], recipe_dir: Path) -> None:
-    """Lay everything out that the worker needs. What earlier attempts kept stays."""
+    """Create the files that the worker needs. The state of earlier attempts stays."""
     (work / "record").mkdir(parents=True, exist_ok=True)
-    # What a library kept there is held to no digest.
+    # No digest covers this cache of a library.
     shutil.rmtree(work / "scratch" / "datasets", ignore_errors=True)
-    (work / "failure.json").unlink(missing_ok=True)  # an earlier attempt's
-    # Each attempt writes these anew: they need not outlive the machine.
+    (work / "failure.json").unlink(missing_ok=True)  # from an earlier attempt
+    # Each attempt rewrites these files, so they need no sync.
     atomic_io.write_text(work / "record" / "step.json", step_to_json(step), sync=False)
     files = {
         role: _copy_user_file(work, recipe_dir / file.path, file.sha256) for role, file in step.files.items()
@@ -38,27 +38,25 @@ def prepare(work: Path, step: Step, inputs: Mapping[str, Path], recipe_dir: Path
 
 
 def _copy_user_file(work: Path, source: Path, sha256: str) -> str:
-    """A copy of a user's file: what the step reads cannot change under it."""
+    """Copy a user's file, so that it cannot change while the step reads it."""
     copy = work / "user" / sha256[:16] / source.name
     copy.parent.mkdir(parents=True, exist_ok=True)
     try:
         original = source.open("rb")
     except OSError as error:
-        raise StepError(
-            f"cannot read {source}: {error.strerror}", "put the file back and run again"
-        ) from None
-    with original, copy.open("wb") as file:  # piece by piece: it may be the weights of a model
+        raise StepError(f"cannot read {source}: {error.strerror}", "restore the file and run again") from None
+    with original, copy.open("wb") as file:  # in chunks, because it can be the weights of a model
         shutil.copyfileobj(original, file)
     if atomic_io.sha256_file(copy) != sha256:
-        raise StepError(f"{source} changed after the plan was made", "run again: the plan is made anew")
+        raise StepError(f"{source} changed after the plan was made", "run again to make a new plan")
     return str(copy)
 
 
-def load_receipt(work: Path, *, left: bool = False) -> dict[str, Any] | None:
-    """The receipt of a step that has ended well but is not in the store yet.
+def load_receipt(work: Path, *, check_digests: bool = False) -> dict[str, Any] | None:
+    """The receipt of a step that succeeded but is not in the store yet, if its product is complete.
 
-    One that an earlier client has `left` is held to its digests. That client may have died while it
-    committed and have moved the product already; it is moved back.
+    An earlier client can have died during the commit, after it moved the product; it is moved back.
+    `check_digests` is for a product that this client did not watch until the end.
     """
     receipt = read_checksummed(work / "receipt.json")
     if receipt is None:
@@ -70,11 +68,12 @@ def load_receipt(work: Path, *, left: bool = False) -> dict[str, Any] | None:
     sizes = {name: path.stat().st_size for name, path in atomic_io.iter_files(work / "files")}
     if sizes != {name: item["size"] for name, item in receipt["files"].items()}:
         return None
-    return receipt if not left or atomic_io.file_digests(work / "files") == receipt["files"] else None
+    matches = not check_digests or atomic_io.file_digests(work / "files") == receipt["files"]
+    return receipt if matches else None
 
 
 def commit(work: Path, step: Step, key: str, receipt: Mapping[str, Any], store: Store) -> Product:
-    """Bring the finished step into the store and remove its working directory."""
+    """Commit the finished step to the store and remove its working directory."""
     about = {
         "step": step.id,
         "kind": step.kind,
@@ -94,34 +93,34 @@ def clear(work: Path) -> None:
 
 
 def timeout_failure(step: Step) -> dict[str, Any]:
-    message = f"it took longer than its {step.timeout_minutes:g} minutes"
+    message = f"timeout after {step.timeout_minutes:g} minutes"
     return errors.failure_record(
-        StepError(message, "raise timeout_minutes; what its checkpoints hold is kept")
+        StepError(message, "raise timeout_minutes; the next run resumes from the last checkpoint")
     )
 
 
 def read_failure(work: Path, status: int, step: Step) -> dict[str, Any]:
-    """Why a step ended badly: in its own words, or by how its process ended."""
+    """The failure of a step: as the step recorded it, or derived from its exit status."""
     failure = atomic_io.read_json(work / "failure.json")
     if isinstance(failure, dict):
         return failure
     if status == NO_SPACE:
-        message = "the disk is full: not even the step's failure could be written down"
-        advice = "free space and run again: finished steps are kept"
+        message = "the disk is full: the step could not even record its failure"
+        advice = "free space and run again; finished steps stay in the store"
     elif status == -9:
         message = "the step was killed (signal 9)"
         advice = (
-            f"if nobody ended it, memory ran out{_memory_estimate(step)}: lower micro_batch_size, or run less"
-            " beside it"
+            f"if nobody killed it, the machine ran out of memory{_memory_estimate(step)}: lower"
+            " micro_batch_size, or run fewer steps at the same time"
         )
     elif status < 0:
-        message, advice = f"the step was ended by signal {-status}", "see `recipe logs STAGE`"
+        message, advice = f"the step was killed by signal {-status}", "see `recipe logs STAGE`"
     else:
-        message, advice = f"the step ended with status {status} and no receipt", "see `recipe logs STAGE`"
+        message, advice = f"the step exited with status {status} and no receipt", "see `recipe logs STAGE`"
     return errors.failure_record(StepError(message, advice, retriable=status < 0))
 
 
 def _memory_estimate(step: Step) -> str:
-    """What the plan thought that the step would take of the machine's memory."""
+    """The plan's estimate of the step's system memory, as text."""
     known = None if step.resources.gpus else (step.estimate or {}).get("memory_gb")
     return "" if known is None else f" (the plan estimated {known:g} GB)"

@@ -1,1 +1,1 @@
-"""Trackers: where the metrics of a run are sent while it runs, by a process of their own."""
+"""Sends the metrics of a run to experiment trackers, from a separate process."""

@@ -1,4 +1,4 @@
-"""Reads a step's metrics from its events as they are written, in the working directory or in the store."""
+"""Follows the metrics of a step in its events, in the working directory or in the store."""
 
 import json
 from collections import Counter
@@ -14,8 +14,8 @@ EVENTS_FILE = "events.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class MetricPoint:
-    """Metrics at a step. `sequence` orders the points of a step: an attempt that resumes from a checkpoint
-    repeats points with the same sequence numbers."""
+    """Metrics at an optimizer step. `sequence` orders the points: an attempt that resumes from a checkpoint
+    repeats points with the same sequence."""
 
     sequence: tuple[int, int]
     values: Mapping[str, float]
@@ -48,7 +48,7 @@ class MetricsReader:
                 yield MetricPoint((step, self._seen[step]), _numeric_values(event["values"]), event["at"])
 
     def summary_point(self) -> tuple[int, dict[str, float], float]:
-        """What a finished step has to say as a whole: its metrics, what it took."""
+        """The summary of a finished step: its eval metrics and its cost."""
         manifest = atomic_io.read_json(self._product / "manifest.json") or {}
         found: dict[str, float] = {}
         for name, metric in manifest.get("facts", {}).get("metrics", {}).items():
@@ -79,7 +79,7 @@ class MetricsReader:
     def _read_new(self) -> bytes:
         folder = self._product if self.finished else self._work
         with (folder / "record" / EVENTS_FILE).open("rb") as file:
-            if file.seek(0, 2) < self._offset:  # the step was begun anew
+            if file.seek(0, 2) < self._offset:  # the step started over
                 self._offset = 0
             file.seek(self._offset)
             return file.read()

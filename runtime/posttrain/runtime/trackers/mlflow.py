@@ -1,4 +1,4 @@
-"""MLflow: the server that MLFLOW_TRACKING_URI names, or a database under .recipe/tracking/mlflow."""
+"""The MLflow tracker: the server at MLFLOW_TRACKING_URI, or a database under .recipe/tracking/mlflow."""
 
 import os
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from posttrain.spec.extension import Tracker
 
 EXTENSION = Tracker(
     name="mlflow",
-    summary="MLflow: the server of MLFLOW_TRACKING_URI, or a database under .recipe/tracking/mlflow.",
+    summary="MLflow: the server at MLFLOW_TRACKING_URI, or a database under .recipe/tracking/mlflow.",
     module="mlflow",
     extra="trackers",
 )
 _KEY_TAG = "posttrain.key"
-_MAX_PARAM = 250  # characters of a parameter that a server takes for certain
-# A server that does not answer is given up on after seconds, not minutes.
+_MAX_PARAM = 250  # characters of a parameter that every server accepts
+# Time out after seconds, not minutes.
 _TIMEOUTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 
 

@@ -1,4 +1,4 @@
-"""TensorBoard: event files under .recipe/tracking/tensorboard, a folder for each step."""
+"""The TensorBoard tracker: event files under .recipe/tracking/tensorboard, one folder per step."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -9,7 +9,7 @@ from posttrain.spec.extension import Tracker
 
 EXTENSION = Tracker(
     name="tensorboard",
-    summary="Event files for TensorBoard: `tensorboard --logdir .recipe/tracking/tensorboard`.",
+    summary="TensorBoard event files. Open them with `tensorboard --logdir .recipe/tracking/tensorboard`.",
     module="tensorboard",
     extra="train",
 )
@@ -25,10 +25,10 @@ class _Sink:
 
         folder = tracked.folder / tracked.recipe / tracked.name
         self._writer = EventFileWriter(str(folder))
-        # Generated classes, of which no type is known.
+        # Generated classes without type information.
         self._event: Any = import_module("tensorboard.compat.proto.event_pb2").Event
         self._summary: Any = import_module("tensorboard.compat.proto.summary_pb2").Summary
-        if tracked.last_sent_step >= 0:  # what was written beyond is not shown
+        if tracked.last_sent_step >= 0:  # a START event purges later points
             log: Any = import_module("tensorboard.compat.proto.event_pb2").SessionLog
             begin = self._event(step=tracked.last_sent_step + 1, session_log=log(status=log.START))
             self._writer.add_event(begin)

@@ -1,9 +1,8 @@
-"""Sends the metrics of one step to one tracker, each of them once, however often the run is interrupted.
+"""Sends the metrics of one step to one tracker, exactly once across interruptions.
 
-What has been sent is recorded point by point. Only the point in flight when the process was killed can be
-sent again: trackers get the last step sent, and drop the duplicate where they can (TensorBoard purges,
-MLflow and W&B recognize it). A tracker that fails is left alone until the step ends, and then tried
-once more.
+Every sent point is recorded. Only the point in flight when the process is killed can be sent twice: trackers
+receive the last sent step, and drop the duplicate where they can (TensorBoard purges it, MLflow and W&B
+recognize it). After a failure, the feed pauses until the step ends, and then retries once.
 """
 
 import json
@@ -30,17 +29,17 @@ class TrackerFeed:
         self._last_sent: tuple[int, int] = tuple(known.get("last_sent", _NOTHING_SENT))
         self.finalized: bool = known.get("final", False)
         self._sink: MetricSink | None = None
-        self._pending: list[MetricPoint] = []  # points that a tracker which fails has not taken
+        self._pending: list[MetricPoint] = []  # points that the tracker has not accepted yet
         self.error = ""
 
     def send(self, points: Sequence[MetricPoint]) -> None:
-        """Send what has not been sent before."""
+        """Send the points that were not sent before."""
         self._pending += [point for point in points if point.sequence > self._last_sent]
         if not self.error:
             self._catch_errors(self._send_pending)
 
     def close(self, reader: MetricsReader) -> None:
-        """No more points come in this run. Tells the tracker whether the step is finished."""
+        """Send the remaining points, and mark the step in the tracker as finished or not."""
         self.error = ""
         self._catch_errors(lambda: self._send_final(reader))
         self._sink = None
@@ -78,7 +77,7 @@ class TrackerFeed:
         temporary.replace(self._state_path)
 
     def _catch_errors(self, work: Callable[[], None]) -> None:
-        """Whatever a tracker does, the others and the run go on."""
+        """Record any error of a tracker, so that other trackers and the run continue."""
         try:
             work()
         except Exception as error:

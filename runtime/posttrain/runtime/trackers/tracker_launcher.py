@@ -1,4 +1,4 @@
-"""The client's end of tracking: says what cannot be reached, starts the process that feeds the trackers."""
+"""Starts the process that feeds the trackers, and prints its warnings."""
 
 import contextlib
 import json
@@ -18,12 +18,12 @@ from posttrain.runtime.trackers.tracker_process import TRACKED_KINDS, WARNINGS_F
 from posttrain.spec.extension import Tracker
 from posttrain.spec.plan import Plan
 
-_CLOSE_TIMEOUT = 60.0  # seconds that the trackers have to take what is left, once the run is over
+_CLOSE_TIMEOUT = 60.0  # seconds for the trackers to accept the remaining metrics after the run
 Note = Callable[[str], None]
 
 
 class TrackerLauncher:
-    """Held open while a plan is executed. Nothing that happens to it bears on the run."""
+    """A context manager around the execution of a plan. Its failures do not affect the run."""
 
     def __init__(self, plan: Plan, home: Home, run: Path, note: Note) -> None:
         self._plan = plan
@@ -46,7 +46,7 @@ class TrackerLauncher:
         self._print_warnings()
 
     def _has_unsent(self, tracker: str) -> bool:
-        """Whether a step has metrics that the tracker has not been sent."""
+        """Whether a step has metrics that were not sent to the tracker."""
         keys = [run_key(step, self._run.name) for step in self._plan.steps if step.kind in TRACKED_KINDS]
         return any(
             '"final": true' not in _read_text(feed_state_path(self._home, key, tracker)) for key in keys
@@ -60,19 +60,19 @@ class TrackerLauncher:
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # an interrupt of the run is not one of its trackers
+            start_new_session=True,  # Ctrl-C must not reach the trackers
         )
 
     def _stop(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin is not None, "it was started with a pipe"
+        assert process.stdin is not None, "stdin is a pipe"
         process.stdin.close()
         try:
             process.wait(_CLOSE_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._note(
-                f"tracking: some metrics were not taken within {_CLOSE_TIMEOUT:g} s; the next run sends them"
+                f"tracking: timeout after {_CLOSE_TIMEOUT:g} s; the next run sends the remaining metrics"
             )
-        # What a tracker's library has started goes with it.
+        # Also kills child processes of the tracker's library.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -86,17 +86,17 @@ class TrackerLauncher:
 
 
 def installed_trackers(trackers: Sequence[str], note: Note) -> list[str]:
-    """The trackers whose packages are installed; the others are named."""
+    """The trackers whose packages are installed; notes the missing ones."""
     found: list[str] = []
     for name in trackers:
         tracker = CATALOG.find("tracker", name)
-        assert isinstance(tracker, Tracker), "the compiler refuses what is no tracker"
+        assert isinstance(tracker, Tracker), "the compiler rejects unknown trackers"
         if find_spec(tracker.module) is not None:
             found.append(name)
         else:
             note(
-                f"tracking: {name} gets no metrics, its package is not installed: pip install"
-                f" 'posttrain[{tracker.extra}]'"
+                f"tracking: {name} is not installed and receives no metrics; install it with"
+                f" pip install 'posttrain[{tracker.extra}]'"
             )
     return found
 

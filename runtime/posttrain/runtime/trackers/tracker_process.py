@@ -2,9 +2,9 @@
 
 `python -m posttrain.runtime.trackers.tracker_process HOME RUN PARENT TRACKER...`
 
-It follows the run from outside, by the events on the disk: a tracker that is slow, hangs or fails
-holds no step up. It goes on until its standard input is closed, brings what is left to the
-trackers, and writes what went wrong to RUN/tracking.jsonl.
+It follows the run through the events on the disk, so that a slow, hanging or failing tracker cannot
+delay a step. It runs until its standard input is closed, sends the remaining metrics, and writes
+warnings to RUN/tracking.jsonl.
 """
 
 import json
@@ -24,16 +24,16 @@ from posttrain.spec.plan import Plan, Step
 WARNINGS_FILE = "tracking.jsonl"
 # The kinds of steps that have metrics.
 TRACKED_KINDS = ("train", "eval")
-_POLL_SECONDS = 0.5  # seconds between looks
+_POLL_SECONDS = 0.5  # the time between two polls
 
 
 def feed_state_path(home: Home, key: str, tracker: str) -> Path:
-    """Where is noted what a tracker has been sent of a step."""
+    """The file that records the last metrics of a step that were sent to a tracker."""
     return home.root / "tracking" / "sent" / f"{key}.{tracker}.json"
 
 
 def follow_run(home: Home, run: Path, trackers: Sequence[str], patience: float = _POLL_SECONDS) -> None:
-    """Feed the trackers until standard input is closed, then once more."""
+    """Feed the trackers until standard input is closed, then send the rest."""
     plan = load_plan(run)
     if plan is None:
         return
@@ -53,7 +53,7 @@ def _stdin_closed(patience: float) -> bool:
 
 
 class _StepFollower:
-    """A step and the trackers that are fed with it."""
+    """Follows one step and feeds its trackers."""
 
     def __init__(self, home: Home, run: Path, plan: Plan, step: Step, trackers: Sequence[str]) -> None:
         key = run_key(step, run.name)
@@ -79,13 +79,13 @@ class _StepFollower:
     def poll(self) -> None:
         if self._ended:
             return
-        finished = self._reader.finished  # asked first: what came before it has come by then
+        finished = self._reader.finished  # read first, so that the points below are complete
         points = list(self._reader.new_points())
         for feed in self._feeds:
             before = feed.error
             feed.send(points)
             if feed.error and not before:
-                self._warn(f"{feed.name} failed, and is tried again when the step ends: {feed.error}")
+                self._warn(f"{feed.name} failed and will be retried when the step ends: {feed.error}")
         if finished:
             self.close()
 
@@ -96,7 +96,7 @@ class _StepFollower:
         for feed in self._feeds:
             feed.close(self._reader)
             if feed.error:
-                self._warn(f"{feed.name} did not take all metrics: {feed.error}")
+                self._warn(f"{feed.name} did not receive all metrics: {feed.error}")
 
     def _warn(self, message: str) -> None:
         with (self._run / WARNINGS_FILE).open("a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""What a tracker gets: the description of a step, and then its metrics."""
+"""The interface of trackers: the description of a step, and the sink for its metrics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, kw_only=True)
 class TrackedStep:
-    """The step whose metrics follow. The same key is the same step, in whichever run it resumes."""
+    """A tracked step. Equal keys identify the same step across runs."""
 
     recipe: str
     run: str
@@ -16,14 +16,14 @@ class TrackedStep:
     key: str
     kind: str
     params: Mapping[str, Any]
-    # Where a tracker that keeps files keeps them.
+    # The folder for trackers that write files.
     folder: Path
-    # The last optimizer step that was sent to the tracker before; -1 when none was.
+    # The last optimizer step that was sent to the tracker; -1 when none was.
     last_sent_step: int = -1
 
     @property
     def name(self) -> str:
-        """A name that people know it by, and no other step of the recipe has."""
+        """A readable name that is unique within the recipe."""
         return f"{self.step}-{self.key[:8]}"
 
 
@@ -31,16 +31,16 @@ class MetricSink(Protocol):
     """Receives the metrics of one step."""
 
     def log_metrics(self, step: int, values: Mapping[str, float], at: float) -> None:
-        """Metrics at a step; `at` is when they were measured, in seconds since the epoch."""
+        """Log metrics at an optimizer step; `at` is the time in seconds since the epoch."""
         ...
 
     def close(self, *, finished: bool) -> None:
-        """No more metrics come now; if the step is not finished, a later run may send more."""
+        """Close the sink. A later run can send more metrics of a step that is not finished."""
         ...
 
 
 def flatten_params(params: Any, prefix: str = "") -> dict[str, str | int | float | bool]:
-    """Parameters by dotted names, for trackers that show them."""
+    """Flatten nested parameters to dotted names."""
     found: dict[str, str | int | float | bool] = {}
     for name, value in params.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Trackio: a database under .recipe/tracking/trackio, or where TRACKIO_DIR says."""
+"""The Trackio tracker: a database in TRACKIO_DIR, or under .recipe/tracking/trackio."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from posttrain.spec.extension import Tracker
 
 EXTENSION = Tracker(
     name="trackio",
-    summary="Trackio: `TRACKIO_DIR=.recipe/tracking/trackio trackio show` opens it.",
+    summary="Trackio. Open it with `TRACKIO_DIR=.recipe/tracking/trackio trackio show`.",
     module="trackio",
     extra="trackers",
 )

@@ -1,4 +1,4 @@
-"""Weights & Biases, with its own settings from the environment: WANDB_API_KEY, WANDB_MODE and others."""
+"""The Weights & Biases tracker, configured by WANDB_API_KEY, WANDB_MODE and its other variables."""
 
 import os
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from posttrain.spec.extension import Tracker
 
 EXTENSION = Tracker(
     name="wandb",
-    summary="Weights & Biases; with WANDB_MODE=offline it keeps files that `wandb sync` sends later.",
+    summary="Weights & Biases. With WANDB_MODE=offline it writes files for a later `wandb sync`.",
     module="wandb",
     extra="trackers",
 )
-_INIT_TIMEOUT = 30  # seconds to wait for the service before the step is given up on
+_INIT_TIMEOUT = 30  # seconds to wait for the service
 
 
 def run(tracked: TrackedStep) -> MetricSink:
@@ -30,7 +30,7 @@ class _Sink:
             name=tracked.step,
             group=tracked.run,
             job_type=tracked.kind,
-            # The same step goes on under the same id, in whichever run.
+            # A step keeps its id across runs, so that W&B resumes it.
             id=tracked.key[:32],
             resume="allow",
             dir=str(tracked.folder),

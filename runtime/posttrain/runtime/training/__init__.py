@@ -1,1 +1,1 @@
-"""What training methods share: parameters, checkpoints, the loop's events."""
+"""The shared training code: parameters, the training loop, checkpoints and validation."""

@@ -22,7 +22,8 @@ _STATE_FILE = "early_stopping.json"
 class EvalCallback:
     """Evaluates a training stage at the steps that its `evaluate` section sets; does nothing without one.
 
-    Only rank 0 evaluates, and the other processes wait, so that judges and environments get each request once.
+    Only rank 0 evaluates, and the other processes wait, so that judges and environments get each request
+    once.
     """
 
     def __init__(self, context: StepContext, tokenizer: Any, schedule: Schedule) -> None:

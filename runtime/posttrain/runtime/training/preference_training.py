@@ -6,7 +6,8 @@ from typing import Any
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.step_context import StepContext
-from posttrain.runtime.training.training_params import RowParams, row_arguments
+from posttrain.runtime.training.step_arithmetic import row_arguments
+from posttrain.runtime.training.training_params import RowParams
 from posttrain.spec.column_types import Columns
 from posttrain.spec.extension import Schedule
 

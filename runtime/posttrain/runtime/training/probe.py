@@ -1,4 +1,4 @@
-"""Samples completions from a training stage's product or latest checkpoint, and reports statistics and warnings."""
+"""Samples completions from a stage's product or latest checkpoint, and reports statistics and warnings."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

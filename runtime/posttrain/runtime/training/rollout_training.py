@@ -4,15 +4,8 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from posttrain.runtime.step_context import StepContext
-from posttrain.runtime.training.training_params import (
-    HEAVY_IMPORTS,
-    PromptParams,
-    ReferenceParams,
-    TrlParams,
-    accumulation_steps,
-    check_warmup,
-    reference_arguments,
-)
+from posttrain.runtime.training.step_arithmetic import accumulation_steps, check_warmup, reference_arguments
+from posttrain.runtime.training.training_params import HEAVY_IMPORTS, PromptParams, ReferenceParams, TrlParams
 from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Schedule
 from posttrain.spec.inference import MAX_TOKENS_DESCRIPTION
@@ -80,9 +73,7 @@ class RolloutParams(PromptParams, TrlParams, ReferenceParams):
     epsilon_high: float | None = field(
         default=None,
         gt=0,
-        description=(
-            "The upper clipping range: the ratio is clipped at 1 + epsilon_high. Default: epsilon."
-        ),
+        description=("The upper clipping range: the ratio is clipped at 1 + epsilon_high. Default: epsilon."),
     )
     num_iterations: int = field(
         default=1,

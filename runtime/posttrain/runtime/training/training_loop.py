@@ -31,13 +31,10 @@ from posttrain.runtime.training.eval_callback import (
 from posttrain.runtime.training.kernels import kernel_arguments, merge_trl_arguments
 from posttrain.runtime.training.lr_schedule import lr_scheduler_arguments
 from posttrain.runtime.training.reference_model import sync_sharded_reference
+from posttrain.runtime.training.step_arithmetic import checkpoint_interval, resolve_learning_rate
 from posttrain.runtime.training.throughput import Throughput
 from posttrain.runtime.training.trainer_callback import build_callback
-from posttrain.runtime.training.training_params import (
-    TrainingParams,
-    checkpoint_interval,
-    resolve_learning_rate,
-)
+from posttrain.runtime.training.training_params import TrainingParams
 from posttrain.spec.extension import Schedule
 
 # Trainer arguments of every run. Our loop seals and prunes the checkpoints, and reports the metrics.
@@ -207,7 +204,7 @@ class TrainingLoop:
         if done != self.schedule.steps and not self.eval_callback.should_stop:
             raise StepError(
                 f"training ended after {done} of {self.schedule.steps} planned optimizer steps",
-                "check for trainer arguments under `trl` that end the run early, and for a dataset with too few"
+                "check whether a trainer argument under `trl` ends the run early, or the dataset has too few"
                 " rows",
             )
 

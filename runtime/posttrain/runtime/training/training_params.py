@@ -1,11 +1,10 @@
-"""Parameters that all training methods share, and the step counts and trainer arguments that follow from them."""
+"""Defines the parameters that training methods share, and derives step counts and trainer arguments."""
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from posttrain.spec.declaration_fields import field
-from posttrain.spec.extension import Params, Schedule
+from posttrain.spec.extension import Params
 
 # The schedules that end at `min_lr_ratio` times the peak learning rate.
 _WITH_MINIMUM = ("linear", "cosine", "warmup_stable_decay")
@@ -21,9 +20,8 @@ class TrainingParams(Params):
         default=None,
         gt=0,
         description=(
-            "The peak learning rate. The default depends on the method: 2e-5 for sft, 1e-5 for"
-            " reward_model, 8e-6 for orpo and 1e-6 for all others. With an adapter, the default is ten"
-            " times as high. Lower it if the loss diverges or becomes NaN."
+            "The peak learning rate. Default: sft 2e-5, reward_model 1e-5, orpo 8e-6, all other methods"
+            " 1e-6; ten times as high with an adapter. Lower it if the loss diverges or becomes NaN."
         ),
     )
     lr_scheduler_type: Literal[
@@ -58,8 +56,7 @@ class TrainingParams(Params):
         gt=0,
         le=1,
         description=(
-            "The length of the final decay of warmup_stable_decay, as a fraction of all steps."
-            " Default: 0.1."
+            "The length of the final decay of warmup_stable_decay, as a fraction of all steps. Default: 0.1."
         ),
     )
     weight_decay: float = field(
@@ -278,8 +275,6 @@ _KEY_NEUTRAL_PARAMS = (
     "on_constant_reward",
     "constant_reward_steps",
 )
-# A LoRA adapter starts at zero and has few weights: it needs, and tolerates, about ten times the rate.
-ADAPTER_LEARNING_RATE_FACTOR = 10.0
 
 
 def key_neutral_params(params: Any, *, across: bool = False) -> tuple[str, ...]:
@@ -294,73 +289,3 @@ def key_neutral_params(params: Any, *, across: bool = False) -> tuple[str, ...]:
         if not getattr(params, name, False)
     )
     return (*_KEY_NEUTRAL_PARAMS, *off) if across else ("micro_batch_size", *_KEY_NEUTRAL_PARAMS, *off)
-
-
-def resolve_learning_rate(params: TrainingParams, adapter: bool) -> float:
-    """Return the learning rate of the recipe, or the default of the method."""
-    if params.learning_rate is not None:
-        return params.learning_rate
-    return params.default_learning_rate * (ADAPTER_LEARNING_RATE_FACTOR if adapter else 1.0)
-
-
-def row_schedule(params: RowParams, rows: int) -> Schedule:
-    """Return the schedule of a method that trains on rows. The last step of an epoch may be smaller."""
-    accumulation_steps(params.batch_size, params.micro_batch_size)
-    steps = params.max_steps
-    if steps is None:
-        # The trainer counts the steps of one epoch, including a smaller last one, then multiplies.
-        steps = max(1, -int(-params.epochs * max(1, -(-rows // params.batch_size)) // 1))
-    check_warmup(params, steps)
-    return Schedule(steps=steps, rows_per_step=params.batch_size)
-
-
-def check_warmup(params: TrainingParams, steps: int) -> None:
-    """Require the warm-up to be shorter than the run."""
-    if isinstance(params.warmup_steps, int) and params.warmup_steps >= max(steps, 1):
-        raise ValueError(
-            f"warmup_steps is {params.warmup_steps}, but the run has {steps} steps: lower warmup_steps"
-        )
-
-
-def check_batch_loss(params: RowParams, losses: Sequence[str], comparing: Sequence[str]) -> None:
-    """Reject a micro-batch size for losses over the whole batch, which are not means over its rows."""
-    for loss in losses:
-        if loss in comparing and params.micro_batch_size not in (None, params.batch_size):
-            raise ValueError(
-                f"the loss `{loss}` is computed over all rows of a batch together, so micro_batch_size"
-                " would change it: remove micro_batch_size"
-            )
-
-
-def row_arguments(params: RowParams, context: int) -> dict[str, Any]:
-    """Return the trainer arguments for a batch of rows; `context` is the model's context length."""
-    return {
-        "per_device_train_batch_size": params.micro_batch_size or params.batch_size,
-        "gradient_accumulation_steps": accumulation_steps(params.batch_size, params.micro_batch_size),
-        "max_length": min(params.max_length, context),
-    }
-
-
-def reference_arguments(params: ReferenceParams) -> dict[str, Any]:
-    """Return the trainer arguments for updates of the reference model."""
-    if params.ref_model_sync_steps is None:
-        return {}
-    return {
-        "sync_ref_model": True,
-        "ref_model_sync_steps": params.ref_model_sync_steps,
-        "ref_model_mixup_alpha": params.ref_model_mixup_alpha,
-    }
-
-
-def accumulation_steps(batch: int, micro_batch: int | None) -> int:
-    """Return the number of micro-batches in a batch."""
-    micro = micro_batch or batch
-    if batch % micro:
-        raise ValueError(f"the batch size ({batch}) is not a multiple of micro_batch_size ({micro})")
-    return batch // micro
-
-
-def checkpoint_interval(params: TrainingParams, schedule: Schedule) -> int:
-    """Return the steps between checkpoints, rounded up to the schedule's checkpoint alignment."""
-    steps = params.save_steps or max(1, schedule.steps // 4)
-    return -(-steps // schedule.checkpoint_alignment) * schedule.checkpoint_alignment

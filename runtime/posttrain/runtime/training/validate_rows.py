@@ -89,9 +89,7 @@ def _role_warnings(name: str, column: Sequence[Any]) -> Iterator[tuple[str, str]
     talks = [value for value in column if isinstance(value, list)]
     roles = sorted({turn["role"] for turns in talks for turn in turns} - _ROLES)
     if roles:
-        message = (
-            f"`{name}` has turns with the roles {_format_names(roles)}, which chat templates may drop or reject"
-        )
+        message = f"`{name}` has the roles {_format_names(roles)}, which chat templates may drop or reject"
         yield message, "rename the roles to system, user and assistant with the data step `conversations`"
     unanswered = sum(turns[-1]["role"] != "assistant" for turns in talks if turns)
     if name == "messages" and unanswered:

@@ -80,7 +80,7 @@ def validate_tokenized_rows(trainer: Any, rows: Any, monitor: AnomalyMonitor) ->
 
 
 def _drop_rows_without_labels(data: Any) -> Any:
-    """Drop rows without a token to train on: TRL's experimental trainers retain them, and their loss is NaN."""
+    """Drop rows without a token to train on: TRL's experimental trainers compute a NaN loss for them."""
     names = [name for name in _LABEL_COLUMNS if name in data.column_names]
     if not names or len(data) == 0:
         return data

@@ -1,1 +1,1 @@
-"""What stages do beside training: one file for each verb."""
+"""The verbs of stages other than training. One file for each verb."""

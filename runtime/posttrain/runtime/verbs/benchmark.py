@@ -1,4 +1,4 @@
-"""Puts lm-eval's tasks to models, and gives their metrics in the form that evals have."""
+"""The verb `benchmark`: evaluates models on lm-eval tasks."""
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.step_context import StepContext
@@ -6,7 +6,7 @@ from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
     name="benchmark",
-    summary="lm-eval's tasks, with metrics and their intervals.",
+    summary="Scores of models on lm-eval tasks, as metrics with confidence intervals.",
     stack=("lm-eval", "datasets", "torch", "transformers", "tokenizers"),
     preload=("pyarrow.parquet", "datasets", "torch", "transformers.modeling_utils"),
 )

@@ -1,4 +1,4 @@
-"""Makes a dataset: rows from a source or another dataset, through the operations, to Parquet."""
+"""The verb `data`: builds a dataset from a source or another dataset, and writes it as Parquet."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
 from posttrain.spec.validation import parse_declaration
 
-EXTENSION = Verb(name="data", summary="Rows as Parquet, a file for each part.", stack=("duckdb",))
+EXTENSION = Verb(name="data", summary="A dataset as Parquet files, one for each part.", stack=("duckdb",))
 
 
 def run(context: StepContext) -> None:
@@ -25,21 +25,21 @@ def run(context: StepContext) -> None:
             _apply_step(context, connection, operation)
         _write(context, connection)
     except duckdb.Error as error:
-        said = str(error).splitlines()[0]
-        for file in context.files.values():  # as the user knows them
-            said = said.replace(str(file), file.name)
-        advice = "mend the data and run again: a file that is cut short or damaged is fetched or saved anew"
-        raise StepError(f"the rows could not be made: {said}", advice) from None
+        reason = str(error).splitlines()[0]
+        for file in context.files.values():  # show the names that the user knows
+            reason = reason.replace(str(file), file.name)
+        advice = "fix the data, or download or save a truncated or corrupt file again"
+        raise StepError(f"cannot build the dataset: {reason}", advice) from None
 
 
 def _create_rows_table(context: StepContext, connection: Any) -> None:
-    """The table `rows`, each row with its place."""
+    """Create the table `rows`, with the position of each row."""
     source = context.params["source"]
     if source is None:
         _load_product(connection, "source", context.inputs["rows"], context.part("rows"))
     else:
         extension = CATALOG.find("source", source["name"])
-        assert extension is not None, f"the catalog lost the source {source['name']}"
+        assert extension is not None, f"the catalog has no source {source['name']}"
         params = parse_declaration(extension.params, source["params"])
         CATALOG.run("source", source["name"])(params, context, connection)
     connection.execute(
@@ -63,30 +63,30 @@ def _apply_step(context: StepContext, connection: Any, operation: dict[str, Any]
         )
     if operation["op"] != "sql":
         extension = CATALOG.find("data", operation["op"])
-        assert extension is not None, f"the catalog lost the data step {operation['op']}"
+        assert extension is not None, f"the catalog has no data op {operation['op']}"
         params = parse_declaration(extension.params, operation["params"])
         load_entry(operation["entry"])(params, connection, operation["seed"])
         return
     connection.execute(f"CREATE TABLE following AS {operation['query']}")
     connection.execute("DROP TABLE rows")
     connection.execute("ALTER TABLE following RENAME TO rows")
-    for part, least in operation.get("at_least", {}).items():
-        _check_part(connection, part, least)
+    for part, minimum in operation.get("at_least", {}).items():
+        _check_part(connection, part, minimum)
 
 
-def _check_part(connection: Any, part: str, wanted: int) -> None:
-    found = connection.execute("SELECT count(*) FROM rows WHERE __part = ?", [part]).fetchone()[0]
-    if found < wanted:
+def _check_part(connection: Any, part: str, minimum: int) -> None:
+    count = connection.execute("SELECT count(*) FROM rows WHERE __part = ?", [part]).fetchone()[0]
+    if count < minimum:
         total = connection.execute("SELECT count(*) FROM rows").fetchone()[0]
         raise StepError(
-            f"the part `{part}` wants {wanted} rows, and {found} of {total} are left for it",
-            "take fewer rows, or let the steps before keep more",
+            f"the part `{part}` needs {minimum} rows, but only {count} of {total} are available",
+            "request fewer rows, or make earlier steps keep more rows",
         )
 
 
 def _write(context: StepContext, connection: Any) -> None:
-    listed = connection.execute("SELECT __part FROM rows GROUP BY __part ORDER BY min(__row)").fetchall()
-    parts = sorted((str(row[0]) for row in listed), key=lambda part: (part != "train", part))
+    part_rows = connection.execute("SELECT __part FROM rows GROUP BY __part ORDER BY min(__row)").fetchall()
+    parts = sorted((str(row[0]) for row in part_rows), key=lambda part: (part != "train", part))
     for part in parts or ["all"]:
         path = context.out / f"{part}.parquet"
         connection.execute(

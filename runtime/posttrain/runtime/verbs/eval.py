@@ -1,13 +1,13 @@
-"""Samples completions of models on data, scores them by a reward graph, and gives the metrics."""
+"""The verb `eval`: samples completions of models, scores them, and computes metrics."""
 
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
     name="eval",
-    summary="Completions, scored, with metrics and their intervals.",
+    summary="Scored completions, and metrics with confidence intervals.",
     version=3,
-    preload=("pyarrow.parquet",),  # what generates, an engine, has its own
+    preload=("pyarrow.parquet",),  # engines declare their own modules
 )
 
 

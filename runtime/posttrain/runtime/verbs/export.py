@@ -1,7 +1,7 @@
-"""Writes a model in the form that other programs load, with what it came from.
+"""The verb `export`: writes a model in a format that other programs load, with a model card.
 
-An adapter is merged into its base, and the merged model is held to the adapter's own logits; or it
-is written alone, with a note of where its base is. A card says how the model was made.
+An adapter is merged into its base model, and the logits of the merged model are checked against those of the
+adapter. Without merging, the adapter is written with a reference to its base model.
 """
 
 import shutil
@@ -16,7 +16,7 @@ from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
     name="export",
-    summary="A model folder that transformers loads as it is.",
+    summary="A model folder that transformers loads directly, with a model card.",
     stack=("torch", "transformers", "safetensors", "peft"),
     preload=("torch", "transformers.modeling_utils"),
     version=3,
@@ -45,7 +45,7 @@ def _copy(source: Path, out: Path) -> None:
 
 
 def _merge(context: StepContext, source: Path) -> None:
-    """Write the base with the adapter in it, and read it back to see that it answers alike."""
+    """Merge the adapter into the base model, and check the logits of the saved model."""
     from posttrain.runtime.models.merge_check import check_merged_logits, probe_tokens
     from posttrain.runtime.models.model_loader import load_model, load_tokenizer
 
@@ -53,12 +53,12 @@ def _merge(context: StepContext, source: Path) -> None:
     tokenizer = load_tokenizer(source)
     model = load_model(source)
     tokens = probe_tokens(len(tokenizer))
-    wanted = _logits(model, tokens)
+    expected = _logits(model, tokens)
     merged = model.merge_and_unload(safe_merge=True)
     merged.save_pretrained(context.out, safe_serialization=True)
     tokenizer.save_pretrained(context.out)
     context.facts["merge_difference"] = check_merged_logits(
-        wanted, _logits(load_model(context.out), tokens), str(merged.dtype)
+        expected, _logits(load_model(context.out), tokens), str(merged.dtype)
     )
 
 
@@ -71,7 +71,7 @@ def _logits(model: Any, tokens: Any) -> Any:
 
 
 def _note_base(source: Path, out: Path) -> None:
-    """Say where the base is: on the hub, if it is what was taken from there, else in the store."""
+    """Record the base model: its hub repository if it has one, and its key in the store."""
     base = peft_adapters.base_model_dir(source)
     published = model_origin.read_origin(base)
     note = {"key": peft_adapters.product_key(base), **{k: published.get(k) for k in ("from", "revision")}}

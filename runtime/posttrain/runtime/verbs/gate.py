@@ -1,4 +1,4 @@
-"""Decides a gate: every condition is shown to hold, shown not to hold, or left open by the data."""
+"""The verb `gate`: decides whether metrics meet conditions."""
 
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb

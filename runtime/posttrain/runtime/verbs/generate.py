@@ -1,13 +1,13 @@
-"""Writes completions of a dataset's rows, or conversations about them, as rows of their own."""
+"""The verb `generate`: generates completions or conversations for the rows of a dataset."""
 
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
     name="generate",
-    summary="The rows with completions beside them, the best of them, pairs, or conversations.",
+    summary="A dataset of generated completions, preference pairs or conversations.",
     version=2,
-    preload=("pyarrow.parquet",),  # what generates, an engine, has its own
+    preload=("pyarrow.parquet",),  # engines declare their own modules
 )
 
 

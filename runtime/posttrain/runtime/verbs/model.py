@@ -1,4 +1,4 @@
-"""Makes a declared model: random weights, or a copy from a hub or a folder, with its tokenizer."""
+"""The verb `model`: creates a declared model with random weights, or copies it from a hub or a folder."""
 
 import os
 from pathlib import Path
@@ -11,14 +11,14 @@ from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
     name="model",
-    summary="A model's weights and tokenizer in one folder.",
+    summary="A model folder with weights and tokenizer.",
     version=2,
     stack=("torch", "transformers", "tokenizers", "safetensors"),
     preload=("torch", "transformers.modeling_utils"),
 )
-# Configuration, tokenizer and safetensors: nothing that is run.
-# Where a model's files stand among a step's own, when they lie beside the recipe.
+# The role of a file of a local model is this prefix and the file's name.
 _FILE_ROLE_PREFIX = "model/"
+# Configuration, tokenizer and safetensors. No code and no pickled weights.
 _ALLOWED_FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "tokenizer*")
 
 
@@ -30,7 +30,7 @@ def run(context: StepContext) -> None:
 
 
 def _initialize_random(context: StepContext) -> None:
-    """A model with random weights."""
+    """Create a model with random weights."""
     from posttrain.runtime.models.random_init import random_model
 
     params = context.params
@@ -48,18 +48,18 @@ def _initialize_random(context: StepContext) -> None:
 
 
 def _copy_published(context: StepContext) -> None:
-    """A copy of a published model, with the tokenizer, template and precision that the recipe wants."""
+    """Copy a published model, with the recipe's tokenizer, chat template and dtype."""
     from posttrain.runtime.models import model_origin
 
     params = context.params
-    given = {
+    local_files = {
         role.removeprefix(_FILE_ROLE_PREFIX): path
         for role, path in context.files.items()
         if role.startswith(_FILE_ROLE_PREFIX)
     }
-    revision = None if given else _fetch(context.out, params["from"], params["revision"])
-    for name, path in given.items():
-        os.link(path, context.out / name)  # both in the step's own folder
+    revision = None if local_files else _fetch(context.out, params["from"], params["revision"])
+    for name, path in local_files.items():
+        os.link(path, context.out / name)  # both are in the step's work directory
     check_published(context.out, params["from"])
     if params["tokenizer"] is not None or params["tags"] is not None or "chat_template" in context.files:
         tokenizer = _tokenizer(params["tokenizer"]) if params["tokenizer"] else _own_tokenizer(context.out)
@@ -101,7 +101,7 @@ def _set_template(context: StepContext, tokenizer: Any) -> None:
 
 
 def _convert(folder: Path, dtype: str) -> None:
-    """Keep the weights in another precision than the one they were published in."""
+    """Convert the weights to another dtype."""
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True)
@@ -111,26 +111,26 @@ def _convert(folder: Path, dtype: str) -> None:
 
 
 def check_published(folder: Path, name: str) -> None:
-    """Refuse what only code of its own, or pickled weights, could load."""
+    """Refuse a model that needs custom code or pickled weights."""
     config = atomic_io.read_json(folder / "config.json")
     if not isinstance(config, dict):
-        found = "is damaged" if (folder / "config.json").exists() else "is missing, so it is no model"
-        advice = "check its name and revision, or fetch it again"
-        raise StepError(f"the config.json of `{name}` {found}", advice)
+        problem = "is corrupt" if (folder / "config.json").exists() else "is missing, so it is not a model"
+        advice = "check its name and revision, or download it again"
+        raise StepError(f"the config.json of `{name}` {problem}", advice)
     if "auto_map" in config and "model_type" not in config:
         raise StepError(
-            f"`{name}` runs code of its own, which posttrain does not do",
-            "take a model whose architecture is part of transformers",
+            f"`{name}` requires custom code (trust_remote_code), which posttrain does not run",
+            "use a model whose architecture is part of transformers",
         )
     if not any(folder.glob("*.safetensors")):
         raise StepError(
-            f"`{name}` publishes no weights as safetensors",
-            "other formats can run code when loaded: convert them once, where you trust them",
+            f"`{name}` has no safetensors weights",
+            "other formats can run code when loaded: convert the weights to safetensors if you trust them",
         )
 
 
 def _fetch(folder: Path, name: str, revision: str | None) -> str | None:
-    """Copy a hub's snapshot; gives the commit that it was."""
+    """Download a snapshot from the hub. Returns its commit."""
     from httpx import HTTPError
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
@@ -140,9 +140,9 @@ def _fetch(folder: Path, name: str, revision: str | None) -> str | None:
         snapshot_download(name, revision=commit, local_dir=folder, allow_patterns=list(_ALLOWED_FILES))
     except RepositoryNotFoundError:
         raise StepError(
-            f"the hub has no model `{name}`", "check its name, and whether a token is needed"
+            f"model `{name}` not found on the hub", "check its name, and whether it requires a token"
         ) from None
     except (HfHubHTTPError, LocalEntryNotFoundError, HTTPError, OSError) as error:
-        message = f"`{name}` could not be fetched: {error}"
+        message = f"cannot download `{name}`: {error}"
         raise StepError(message, "check the network and run again", retriable=True) from None
     return commit

@@ -1,6 +1,6 @@
-"""The card of an exported model: what it was made from, stage by stage, from the records in the store.
+"""The model card of an export: its base model and training stages, from the records in the store.
 
-It holds nothing that would differ if the model were made again: no dates, no paths.
+The card is reproducible: it has no dates and no paths.
 """
 
 import json
@@ -17,13 +17,13 @@ _REPORTED_FACTS = ("steps", "parameters", "trained_parameters", "best")
 
 
 def write_card(source: Path, out: Path) -> None:
-    """Write the card of the product whose files are in `source`, beside the exported files."""
-    line = list(_lineage(source.parent))
-    (out / CARD_FILE).write_text(render_card(line), encoding="utf-8")
+    """Write the card of the product with the files in `source` to the folder of the exported files."""
+    lineage = list(_lineage(source.parent))
+    (out / CARD_FILE).write_text(render_card(lineage), encoding="utf-8")
 
 
 def _lineage(folder: Path) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The steps that the weights come from, the last first: each step and what is known of its product."""
+    """Yield the steps that produced the weights, latest first, with the facts of their products."""
     store = Store(folder.parent)
     key: str | None = folder.name
     while key is not None:
@@ -32,20 +32,20 @@ def _lineage(folder: Path) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any
         if product is None or not isinstance(step, dict):
             return
         yield step, product.facts
-        above = step["key_values"].get("input.model")
-        key = above["key"] if above else None
+        parent = step["key_values"].get("input.model")
+        key = parent["key"] if parent else None
 
 
-def render_card(line: list[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str:
-    """The text of a card, with the front matter that the hub reads."""
-    methods = [step["params"]["method"] for step, _ in line if step["kind"] == "train"]
-    base = next((step["params"].get("from") for step, _ in line if step["kind"] == "model"), None)
+def render_card(lineage: list[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str:
+    """Render a card as Markdown, with the front matter of the hub."""
+    methods = [step["params"]["method"] for step, _ in lineage if step["kind"] == "train"]
+    base = next((step["params"].get("from") for step, _ in lineage if step["kind"] == "model"), None)
     front = ["library_name: transformers", "pipeline_tag: text-generation"]
     front += [f"base_model: {base}"] if base else []
     front += [f"tags: {json.dumps(['posttrain', *dict.fromkeys(reversed(methods))])}"]
-    name = line[0][0]["id"] if line else "model"
+    name = lineage[0][0]["id"] if lineage else "model"
     parts = ["---", *front, "---", "", f"# {name}", "", f"Made with posttrain {VERSION}.", ""]
-    for step, facts in reversed(line):
+    for step, facts in reversed(lineage):
         parts += _section(step, facts)
     return "\n".join(parts).rstrip() + "\n"
 
@@ -54,15 +54,15 @@ def _section(step: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
     params = step["params"]
     if step["kind"] == "model":
         origin = params.get("from")
-        at = f" at revision {params['revision']}" if params.get("revision") else ""
-        made = f"`{origin}`{at}" if origin else f"random weights: `{json.dumps(params.get('init'))}`"
-        return [f"## {step['id']}", "", f"Taken from {made}.", ""]
+        revision = f" at revision {params['revision']}" if params.get("revision") else ""
+        weights = f"`{origin}`{revision}" if origin else f"random weights: `{json.dumps(params.get('init'))}`"
+        return [f"## {step['id']}", "", f"Initialized from {weights}.", ""]
     if step["kind"] != "train":
         return []
     rows = step["inputs"].get("data", {})
     data = rows.get("step", "") + (f", part {rows['part']}" if rows.get("part") else "")
-    given = {name: value for name, value in params["params"].items() if value is not None}
-    told = {name: facts[name] for name in _REPORTED_FACTS if name in facts}
+    parameters = {name: value for name, value in params["params"].items() if value is not None}
+    reported = {name: facts[name] for name in _REPORTED_FACTS if name in facts}
     return [
         f"## {step['id']}: {params['method']}",
         "",
@@ -70,10 +70,10 @@ def _section(step: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
         "",
         "| parameter | value |",
         "|---|---|",
-        *(f"| {name} | {json.dumps(value)} |" for name, value in sorted(given.items())),
+        *(f"| {name} | {json.dumps(value)} |" for name, value in sorted(parameters.items())),
         "",
-        "| figure | value |",
+        "| result | value |",
         "|---|---|",
-        *(f"| {name} | {json.dumps(value, sort_keys=True)} |" for name, value in told.items()),
+        *(f"| {name} | {json.dumps(value, sort_keys=True)} |" for name, value in reported.items()),
         "",
     ]

@@ -1,7 +1,7 @@
-"""Brings an exported model to where others find it: a folder beside the home, or a repository of the hub.
+"""Pushes an exported model to a local folder or to a hub repository.
 
-What it brings is whole or not there: a folder is put in its place in one move, the hub takes all
-files in one commit. The same files brought again change nothing there.
+A push is atomic: a folder is replaced by a rename, and a hub repository is updated in a single commit.
+Pushing the same files again changes nothing.
 """
 
 import os
@@ -13,35 +13,35 @@ from posttrain.runtime import atomic_io
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.step_context import StepContext
 
-# What says that a folder holds an export that was brought there, and nothing of the user's own.
+# Marks a folder as an export, which a later export may replace.
 MARKER_FILE = "posttrain.json"
 
 
 def check_target(context: StepContext) -> None:
-    """Say what is in the way before anything is merged."""
-    wanted = context.params.get("push")
-    if wanted is None:
+    """Check the target before the expensive merge."""
+    push = context.params.get("push")
+    if push is None:
         return
-    if wanted["folder"] is not None:
-        _check_replaceable(_target_folder(context, wanted["folder"]))
+    if push["folder"] is not None:
+        _check_replaceable(_target_folder(context, push["folder"]))
     else:
         _read_token(context)
 
 
 def push_model(context: StepContext) -> None:
-    """Bring the files of the product to where the stage says, if it does."""
-    wanted = context.params.get("push")
-    if wanted is None:
+    """Push the exported files to the stage's target, if it has one."""
+    push = context.params.get("push")
+    if push is None:
         return
     context.events.emit("phase", name="pushing")
-    if wanted["folder"] is not None:
-        _to_folder(context, _target_folder(context, wanted["folder"]))
+    if push["folder"] is not None:
+        _to_folder(context, _target_folder(context, push["folder"]))
     else:
-        context.facts["pushed"] = {"hub": wanted["hub"], "commit": _to_hub(context, wanted)}
+        context.facts["pushed"] = {"hub": push["hub"], "commit": _to_hub(context, push)}
 
 
 def _target_folder(context: StepContext, folder: str) -> Path:
-    """A folder as written; what is not absolute lies beside the home, which holds `work/KEY`."""
+    """Resolve the target folder. A relative path starts at the parent of the home, which has `work/KEY`."""
     home = context.work.resolve().parents[1]
     return home.parent / Path(folder).expanduser()
 
@@ -51,8 +51,8 @@ def _check_replaceable(place: Path) -> None:
         place.is_dir() and ((place / MARKER_FILE).exists() or not any(place.iterdir()))
     ):
         raise StepError(
-            f"there is something at {place} that was not brought there by an export",
-            "name another folder, or move away what is there",
+            f"{place} exists and is not an earlier export",
+            "choose another folder, or move the existing one",
         )
 
 
@@ -60,8 +60,8 @@ def _to_folder(context: StepContext, place: Path) -> None:
     _check_replaceable(place)
     new, old = (place.with_name(f".{place.name}.{end}") for end in ("new", "old"))
     try:
-        for left in (new, old):
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in (new, old):
+            shutil.rmtree(leftover, ignore_errors=True)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(context.out, new)
         atomic_io.write_json(new / MARKER_FILE, {"key": context.step.key})
@@ -70,57 +70,57 @@ def _to_folder(context: StepContext, place: Path) -> None:
         new.rename(place)
     except OSError as error:
         raise StepError(
-            f"the model could not be brought to {place}: {error.strerror}",
-            "make room there, or allow writing to it",
+            f"cannot write the model to {place}: {error.strerror}",
+            "check the free disk space and the permissions",
         ) from None
     shutil.rmtree(old, ignore_errors=True)
 
 
 def _read_token(context: StepContext) -> str:
     name = context.params["access"]["token"]
-    found = os.environ.get(name)
-    if not found:
+    token = os.environ.get(name)
+    if not token:
         raise StepError(
-            f"the environment variable `{name}` with the token of the hub is not set",
-            f"set it to a token that may write, or name another under `token: {{env: {name}}}`",
+            f"the environment variable `{name}` with the hub token is not set",
+            f"set it to a token with write access, or set another variable in `token: {{env: {name}}}`",
         )
-    return found
+    return token
 
 
-def _to_hub(context: StepContext, wanted: Any) -> str:
-    """Upload in one commit; gives the commit."""
+def _to_hub(context: StepContext, push: Any) -> str:
+    """Upload all files in one commit. Returns the commit."""
     from httpx import HTTPError
     from huggingface_hub import CommitOperationAdd, HfApi, constants
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-    name, revision = wanted["hub"], wanted["revision"]
-    # The library reads its endpoint when it is imported, which a warm process does before it knows it.
+    name, revision = push["hub"], push["revision"]
+    # Read here: the library reads HF_ENDPOINT at import, which in a preloaded process is too early.
     endpoint = os.environ.get("HF_ENDPOINT")
     if endpoint is not None:
-        # It sends large files by Xet to whatever hub; one that is not the public one takes them by Git LFS.
+        # Custom hubs do not support Xet, only Git LFS.
         constants.HF_HUB_DISABLE_XET = True
     api = HfApi(endpoint=endpoint, token=_read_token(context))
     try:
-        api.create_repo(name, private=wanted["private"], exist_ok=True)
+        api.create_repo(name, private=push["private"], exist_ok=True)
         if revision is not None:
             api.create_branch(name, branch=revision, exist_ok=True)
         files = [CommitOperationAdd(path.name, path) for path in sorted(context.out.iterdir())]
-        made = api.create_commit(name, files, revision=revision, commit_message="Export")
+        commit = api.create_commit(name, files, revision=revision, commit_message="Export")
     except HFValidationError as error:
-        raise StepError(f"`{name}` is no name of a repository: {error}", "write ORG/NAME") from None
+        raise StepError(f"invalid repository name `{name}`: {error}", "write ORG/NAME") from None
     except HfHubHTTPError as error:
         refused = error.response.status_code in (401, 403)
         raise StepError(
-            f"the hub did not take `{name}`: {_hub_message(error)}",
-            "take a token that may write there" if refused else "look whether the hub works, and run again",
+            f"the hub rejected the push to `{name}`: {_hub_message(error)}",
+            "use a token with write access" if refused else "check the status of the hub, and run again",
             retriable=not refused,
         ) from None
     except (HTTPError, OSError) as error:
-        message = f"`{name}` could not be brought to the hub: {error}"
+        message = f"cannot push `{name}` to the hub: {error}"
         raise StepError(message, "check the network and run again", retriable=True) from None
-    return str(made.oid)
+    return str(commit.oid)
 
 
 def _hub_message(error: Any) -> str:
-    """The hub's own words where it has some, else its status."""
+    """The hub's error message, or the status code."""
     return error.server_message or f"status {error.response.status_code}"

@@ -1,4 +1,4 @@
-"""Runs a program of the user's over declared inputs; what it writes to $OUT is the product."""
+"""The verb `script`: runs a user program on declared inputs. The files in $OUT are its product."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.worker import die_with_parent
 from posttrain.spec.extension import Verb
 
-EXTENSION = Verb(name="script", summary="A program of the user's.")
+EXTENSION = Verb(name="script", summary="The files that a user program writes to $OUT.")
 _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 10.0
 
@@ -27,27 +27,27 @@ def run(context: StepContext) -> None:
     environment = {**os.environ, **inputs, "OUT": str(context.out), "SEED": str(context.params["seed"])}
     command = context.params["command"]
     parent = os.getppid()
-    # When the run's client dies, there is the program to end first: be asked, rather than killed.
+    # SIGTERM instead of SIGKILL when the parent dies, so that the program is stopped first.
     die_with_parent(parent, signal.SIGTERM)
     try:
         program = subprocess.Popen(command, cwd=folder, env=environment)
     except OSError as error:
-        raise StepError(f"`{command[0]}` cannot be started: {error.strerror}") from None
+        raise StepError(f"cannot start `{command[0]}`: {error.strerror}") from None
     status = _wait_for_program(program, context, parent)
     if status:
-        raise StepError(f"`{command[0]}` ended with status {status}", "see `recipe logs STAGE`")
+        raise StepError(f"`{command[0]}` exited with status {status}", "see `recipe logs STAGE`")
 
 
 def _wait_for_program(program: subprocess.Popen[bytes], context: StepContext, parent: int) -> int:
-    """Wait for the program's end. A step that is asked to stop asks all that the program has started."""
+    """Wait for the program to exit. A stop request is forwarded to all its processes."""
     while True:
         try:
             return program.wait(timeout=_POLL_SECONDS)
         except subprocess.TimeoutExpired:
             if context.stop.requested:
-                os.killpg(0, signal.SIGTERM)  # this worker too, which has heard it already
+                os.killpg(0, signal.SIGTERM)  # includes this worker, which has the request already
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     program.wait(timeout=_GRACE_SECONDS)
-                if os.getppid() != parent:  # nobody is left who would clear up after this worker
+                if os.getppid() != parent:  # no parent is left to clean up after this worker
                     os.killpg(0, signal.SIGKILL)
                 raise Interrupted from None

@@ -1,1 +1,1 @@
-"""lm-eval's tasks put to models, and the rows and figures that they become."""
+"""Runs lm-eval tasks, and converts the results to rows and metrics."""

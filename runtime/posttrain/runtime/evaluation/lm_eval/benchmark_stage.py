@@ -1,10 +1,10 @@
-"""Puts lm-eval's tasks to models and tells the figures as evals do.
+"""Runs a benchmark stage: evaluates models on lm-eval tasks, with the output files of evals.
 
-completions.parquet    a row an item: task, prompt, what the model chose or wrote, every metric's value
-metrics.json           each metric with its interval and how many items it is made from
-breakdowns.json        empty: what an eval has there is a task here
-comparisons.json       every two models, item by item
-tasks.json             of every task its version, worked examples, items, and figures that are no means
+completions.parquet    one row per item: task, prompt, answer, the value of every metric
+metrics.json           each metric with its confidence interval and number of items
+breakdowns.json        empty: a benchmark has tasks instead
+comparisons.json       paired comparisons of every two models
+tasks.json             the version, few-shot examples, items and aggregate metrics of every task
 """
 
 import re
@@ -19,66 +19,68 @@ from posttrain.runtime.evaluation.lm_eval.task_loader import TaskLoader
 from posttrain.runtime.rows_io import write_rows
 from posttrain.runtime.step_context import StepContext
 
-_MAX_REPORTED_SAMPLES = 40  # samples of each model that the report gets
+_MAX_REPORTED_SAMPLES = 40  # samples of each model in the report
 TaskResult = Mapping[str, Any]
 
 
 def run_benchmark(context: StepContext) -> None:
-    """The whole of a benchmark step."""
-    context.events.emit("phase", name="reading the tasks")
+    """Run a benchmark step."""
+    context.events.emit("phase", name="loading the tasks")
     tasks = TaskLoader(context)
-    done = {subject["name"]: _run_tasks(context, subject, tasks) for subject in context.params["models"]}
-    models = {model: item_rows.item_rows(found, context.params["groups"]) for model, found in done.items()}
-    wanted = item_rows.metric_definitions(next(iter(done.values())), context.params)
+    results = {
+        model_spec["name"]: _run_tasks(context, model_spec, tasks) for model_spec in context.params["models"]
+    }
+    models = {model: item_rows.item_rows(done, context.params["groups"]) for model, done in results.items()}
+    definitions = item_rows.metric_definitions(next(iter(results.values())), context.params)
     metrics: dict[str, Any] = {}
     for model, flat in models.items():
-        for name, metric in wanted.items():
-            told = metric_tables.measure_metrics(
+        for name, metric in definitions.items():
+            measured = metric_tables.measure_metrics(
                 item_rows.rows_with_metric(flat, metric["node"]), {name: metric}, context.params["seed"]
             )
             several = context.params["multiple_models"]
             metrics[f"{model}.{name}" if several else name] = (
-                {**told[name], "model": model} if several else told[name]
+                {**measured[name], "model": model} if several else measured[name]
             )
-    comparisons = metric_tables.compare_models(models, wanted, context.params["seed"])
-    every = [{"model": model, **row} for model, flat in models.items() for row in flat]
-    about = {model: item_rows.task_summaries(found) for model, found in done.items()}
-    write_rows(context.out / "completions.parquet", every)
+    comparisons = metric_tables.compare_models(models, definitions, context.params["seed"])
+    all_rows = [{"model": model, **row} for model, flat in models.items() for row in flat]
+    summaries = {model: item_rows.task_summaries(done) for model, done in results.items()}
+    write_rows(context.out / "completions.parquet", all_rows)
     atomic_io.write_json(context.out / "metrics.json", metrics)
     atomic_io.write_json(context.out / "breakdowns.json", [])
     atomic_io.write_json(context.out / "comparisons.json", comparisons)
-    atomic_io.write_json(context.out / "tasks.json", about)
-    context.facts.update(metrics=metrics, comparisons=comparisons, completions=len(every), tasks=about)
+    atomic_io.write_json(context.out / "tasks.json", summaries)
+    context.facts.update(metrics=metrics, comparisons=comparisons, completions=len(all_rows), tasks=summaries)
     for model, flat in models.items():
-        _report_samples(context, model, flat, list(wanted))
+        _report_samples(context, model, flat, list(definitions))
 
 
-def _run_tasks(context: StepContext, subject: Mapping[str, Any], tasks: TaskLoader) -> list[TaskResult]:
-    """Every task as one model answers it. A task that an earlier attempt has ended is not put again."""
-    kept = context.work / "tasks" / re.sub(r"[^\w-]", "-", subject["role"])
-    kept.mkdir(parents=True, exist_ok=True)
-    found = {name: atomic_io.read_json(kept / f"{name}.json") for name in tasks.names}
-    missing = [name for name in tasks.names if found[name] is None]
+def _run_tasks(context: StepContext, model_spec: Mapping[str, Any], tasks: TaskLoader) -> list[TaskResult]:
+    """Run every task with one model. Tasks that an earlier attempt completed are not repeated."""
+    folder = context.work / "tasks" / re.sub(r"[^\w-]", "-", model_spec["role"])
+    folder.mkdir(parents=True, exist_ok=True)
+    results = {name: atomic_io.read_json(folder / f"{name}.json") for name in tasks.names}
+    missing = [name for name in tasks.names if results[name] is None]
     if missing:
-        with harness.open_lm(context, subject) as model:
+        with harness.open_lm(context, model_spec) as model:
             for number, name in enumerate(missing, len(tasks.names) - len(missing) + 1):
                 if context.stop.requested:
                     raise Interrupted
-                context.events.emit("phase", name=_phase(context, subject, name, number, len(tasks.names)))
-                found[name] = harness.run_task(context, model, tasks.load(name), name)
-                atomic_io.write_json(kept / f"{name}.json", found[name])
-    return [found[name] for name in tasks.names]
+                context.events.emit("phase", name=_phase(context, model_spec, name, number, len(tasks.names)))
+                results[name] = harness.run_task(context, model, tasks.load(name), name)
+                atomic_io.write_json(folder / f"{name}.json", results[name])
+    return [results[name] for name in tasks.names]
 
 
-def _phase(context: StepContext, subject: Mapping[str, Any], task: str, number: int, count: int) -> str:
-    of = f"{subject['name']} " if context.params["multiple_models"] else ""
+def _phase(context: StepContext, model_spec: Mapping[str, Any], task: str, number: int, count: int) -> str:
+    of = f"{model_spec['name']} " if context.params["multiple_models"] else ""
     return f"{of}{task} ({number} of {count})"
 
 
 def _report_samples(
     context: StepContext, model: str, flat: Sequence[item_rows.Row], metrics: Sequence[str]
 ) -> None:
-    """Samples for those who watch, the first of each task in turn."""
+    """Emit samples, alternating between tasks."""
     for row in item_rows.interleave_tasks(flat, _MAX_REPORTED_SAMPLES):
         values = {name: row[f"node:{name}"] for name in metrics if row[f"node:{name}"] is not None}
         context.events.emit(

@@ -1,4 +1,4 @@
-"""The one place that runs lm-eval: a model opened for it, and a task put to that model."""
+"""Runs lm-eval: opens a model for it, and evaluates a task."""
 
 import logging
 import os
@@ -10,26 +10,26 @@ from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.evaluation.lm_eval import task_results
 from posttrain.runtime.step_context import StepContext
 
-_BOOTSTRAP_ITERS = 1000  # times, for the error of a figure that is no mean
+_BOOTSTRAP_ITERS = 1000  # for the standard error of metrics that are not means
 
 
 @contextmanager
-def open_lm(context: StepContext, subject: Mapping[str, Any]) -> Generator[Any]:
-    """A model as lm-eval asks it: its own for transformers, ours over HTTP for an endpoint."""
+def open_lm(context: StepContext, model_spec: Mapping[str, Any]) -> Generator[Any]:
+    """Open a model for lm-eval: lm-eval's class for transformers, or an adapter for an endpoint."""
     from posttrain.runtime.evaluation.lm_eval import lm_adapters
 
-    if "endpoint" in subject:
-        from posttrain.runtime.engines.engine_factory import open_engine as opened_writer
+    if "endpoint" in model_spec:
+        from posttrain.runtime.engines.engine_factory import open_engine
 
-        with opened_writer(context, subject) as writer:
-            yield lm_adapters.endpoint_lm(context, subject, writer)
+        with open_engine(context, model_spec) as generator:
+            yield lm_adapters.endpoint_lm(context, model_spec, generator)
         return
     import torch
 
     from posttrain.runtime.models.model_loader import load_model, load_tokenizer
 
-    context.events.emit("phase", name=f"loading {subject['name']}")
-    folder = context.inputs[subject["role"]]
+    context.events.emit("phase", name=f"loading {model_spec['name']}")
+    folder = context.inputs[model_spec["role"]]
     model = load_model(folder)
     if context.step.resources.gpus and torch.cuda.is_available():
         model = model.to("cuda")
@@ -37,7 +37,7 @@ def open_lm(context: StepContext, subject: Mapping[str, Any]) -> Generator[Any]:
 
 
 def run_task(context: StepContext, model: Any, task: Any, name: str) -> dict[str, Any]:
-    """A task as a model answers it: every item with the values of its metrics, and figures of the whole."""
+    """Run a task. Returns every item with its metric values, and the aggregate metrics."""
     from lm_eval.evaluator import evaluate
 
     params = context.params
@@ -58,22 +58,20 @@ def run_task(context: StepContext, model: Any, task: Any, name: str) -> dict[str
             )
         except (Interrupted, StepError):
             raise
-        except Exception as error:  # a task's own code, or what it does not find in its data
+        except Exception as error:  # from the task's code, or its data
             message = f"the task {name} failed: {type(error).__name__}: {error}"
-            raise StepError(message, "the step's log has the rest") from error
-    assert result is not None, "one process has all the results"
-    found = task_results.task_result(result, task, name)
-    if params["num_fewshot"] is not None and found["shots"] != params["num_fewshot"]:
-        message = (
-            f"{name} takes {found['shots']} worked examples, whatever `num_fewshot` says: it is defined so"
-        )
-        context.events.emit("warning", message=message, advice="name a variant of the task that takes them")
-    return found
+            raise StepError(message, "see the step's log for the traceback") from error
+    assert result is not None, "lm-eval returns no result outside of rank 0"
+    record = task_results.task_result(result, task, name)
+    if params["num_fewshot"] is not None and record["shots"] != params["num_fewshot"]:
+        message = f"{name} ignores `num_fewshot`: its definition has {record['shots']} few-shot examples"
+        context.events.emit("warning", message=message, advice="use a variant of the task that accepts it")
+    return record
 
 
 def _seed_and_configure(task: Any, shots: int | None) -> None:
-    """As lm-eval's own command does: what is drawn is drawn by its seeds, whatever the recipe's is, so that
-    figures can be held beside those that others have published."""
+    """Seed and configure a task as lm-eval's command does. The recipe's seed is not used, so that results are
+    comparable with published ones."""
     import random
 
     import numpy
@@ -83,35 +81,35 @@ def _seed_and_configure(task: Any, shots: int | None) -> None:
     random.seed(DEFAULT_RANDOM_SEED)
     numpy.random.seed(DEFAULT_OTHER_SEED)
     torch.manual_seed(DEFAULT_OTHER_SEED)
-    own = task.get_config("num_fewshot")
-    if own is None or (shots is not None and own != 0):
+    default = task.get_config("num_fewshot")
+    if default is None or (shots is not None and default != 0):
         task.set_config("num_fewshot", shots or 0)
     task.set_fewshot_seed(seed=DEFAULT_OTHER_SEED)
 
 
 @contextmanager
 def _forward_warnings(context: StepContext, name: str) -> Generator[None]:
-    """What lm-eval warns of during a task, each kind once, for those who watch."""
-    heard = _WarningForwarder(context, name)
+    """Forward lm-eval's warnings during a task as events, each kind once."""
+    forwarder = _WarningForwarder(context, name)
     logger = logging.getLogger("lm_eval")
-    logger.addHandler(heard)
+    logger.addHandler(forwarder)
     try:
         yield
     finally:
-        logger.removeHandler(heard)
+        logger.removeHandler(forwarder)
 
 
 class _WarningForwarder(logging.Handler):
-    # Said of every task that is run from here, and no matter.
+    # Harmless warnings that every task emits when it runs from here.
     _IGNORED = ("Overwriting default num_fewshot", "pretrained=", "num_fewshot > 0 but")
 
     def __init__(self, context: StepContext, name: str) -> None:
         super().__init__(logging.WARNING)
-        self._context, self._name, self._said = context, name, set[str]()
+        self._context, self._name, self._forwarded = context, name, set[str]()
 
     def emit(self, record: logging.LogRecord) -> None:
         kind = f"{record.name}:{record.lineno}"
         message = record.getMessage()
-        if kind not in self._said and not any(words in message for words in self._IGNORED):
-            self._said.add(kind)
+        if kind not in self._forwarded and not any(words in message for words in self._IGNORED):
+            self._forwarded.add(kind)
             self._context.events.emit("warning", message=f"lm-eval, {self._name}: {message}", advice="")

@@ -1,4 +1,4 @@
-"""Models as lm-eval asks them. Each tells its progress, and ends where the step is asked to stop."""
+"""Adapters of models for lm-eval. They report progress, and stop at a stop request."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from posttrain.runtime.step_context import StepContext
 
 
 class ProgressHook:
-    """Stands where lm-eval has the hook of its cache: it hears of every answer."""
+    """Replaces lm-eval's cache hook, which is called with every response."""
 
     def __init__(self, context: StepContext) -> None:
         self._context = context
@@ -31,10 +31,10 @@ class ProgressHook:
 
 
 def transformers_lm(context: StepContext, model: Any, tokenizer: Any) -> Any:
-    """lm-eval's own way with a model of transformers."""
+    """lm-eval's adapter for transformers, with a model in memory."""
     from lm_eval.models import huggingface
 
-    base: Any = huggingface.HFLM  # typed in part
+    base: Any = huggingface.HFLM  # partially typed
 
     class InMemory(base):
         progress: ProgressHook
@@ -61,25 +61,26 @@ def transformers_lm(context: StepContext, model: Any, tokenizer: Any) -> Any:
     return adapter
 
 
-def endpoint_lm(context: StepContext, subject: Mapping[str, Any], writer: Any) -> Any:
-    """An endpoint, which writes and gives no likelihoods: the compiler puts only such tasks to it."""
+def endpoint_lm(context: StepContext, model_spec: Mapping[str, Any], generator: Any) -> Any:
+    """An adapter for an endpoint, which generates text but has no log-likelihoods. The compiler checks that
+    the tasks need none."""
     from lm_eval.api import model as models
 
     base: Any = models.LM
 
     class OverHttp(base):
         progress = ProgressHook(context)
-        conversational = uses_chat_template(context, writer)
-        tokenizer_name = subject["name"]
+        conversational = uses_chat_template(context, generator)
+        tokenizer_name = model_spec["name"]
 
         def generate_until(self, requests: Any) -> list[str]:
             return _generate_answers(
-                context, subject, writer, [one.args for one in requests], self.conversational
+                context, model_spec, generator, [one.args for one in requests], self.conversational
             )
 
         def loglikelihood(self, requests: Any) -> Any:
-            message = f"{subject['name']} gives no likelihoods"
-            raise StepError(message, "name tasks whose answers are written")
+            message = f"{model_spec['name']} does not provide log-likelihoods"
+            raise StepError(message, "use tasks with generated answers (generate_until)")
 
         loglikelihood_rolling = loglikelihood
 
@@ -90,40 +91,44 @@ def endpoint_lm(context: StepContext, subject: Mapping[str, Any], writer: Any) -
 
 
 def _generate_answers(
-    context: StepContext, subject: Mapping[str, Any], writer: Any, requests: Sequence[Any], chat: bool
+    context: StepContext, model_spec: Mapping[str, Any], generator: Any, requests: Sequence[Any], chat: bool
 ) -> list[str]:
-    """The answers, kept row by row: requests of one manner are asked together."""
+    """Generate the answers. Requests with the same sampling parameters form one batch, and are logged."""
     by_sampling: dict[str, list[int]] = {}
-    for place, (_, how) in enumerate(requests):
-        by_sampling.setdefault(json.dumps(_sampling_for(how)), []).append(place)
-    found: dict[int, str] = {}
-    for manner, places in by_sampling.items():
-        sampling = json.loads(manner)
+    for place, (_, options) in enumerate(requests):
+        by_sampling.setdefault(json.dumps(_sampling_for(options)), []).append(place)
+    answers: dict[int, str] = {}
+    for sampling_json, places in by_sampling.items():
+        sampling = json.loads(sampling_json)
         prompts = [json.loads(requests[place][0]) if chat else requests[place][0] for place in places]
         replies = generate_completions(
-            context, subject, writer, prompts, sampling, seed=context.params["seed"], name=_log_suffix(manner)
+            context,
+            model_spec,
+            generator,
+            prompts,
+            sampling,
+            seed=context.params["seed"],
+            name=_log_suffix(sampling_json),
         )
         missing = sum(reply.text is None for (reply,) in replies)
         if missing:
-            message = f"{missing} of {len(replies)} requests to {subject['name']} had no reply"
-            raise StepError(
-                message, "run again: what came is kept, and these alone are asked", retriable=True
-            )
+            message = f"{missing} of {len(replies)} requests to {model_spec['name']} failed"
+            raise StepError(message, "run again: only the failed requests are retried", retriable=True)
         for place, (reply,) in zip(places, replies, strict=True):
-            found[place] = _truncate_at_stop(reply.text or "", requests[place][1])
-    return [found[place] for place in range(len(requests))]
+            answers[place] = _truncate_at_stop(reply.text or "", requests[place][1])
+    return [answers[place] for place in range(len(requests))]
 
 
-def _sampling_for(how: Mapping[str, Any]) -> dict[str, Any]:
-    """What a task says of its generation, as our engines are told it."""
-    drawn = bool(how.get("do_sample", how.get("temperature", 0.0)))
+def _sampling_for(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a task's generation options to a stage's sampling parameters."""
+    do_sample = bool(options.get("do_sample", options.get("temperature", 0.0)))
     return {
-        "temperature": float(how.get("temperature", 1.0)) if drawn else 0.0,
-        "top_p": float(how.get("top_p", 1.0)),
-        "top_k": int(how.get("top_k", 0)),
-        "min_p": float(how.get("min_p", 0.0)),
-        "repetition_penalty": float(how.get("repetition_penalty", 1.0)),
-        "max_tokens": int(how.get("max_gen_toks", how.get("max_tokens", 256))),
+        "temperature": float(options.get("temperature", 1.0)) if do_sample else 0.0,
+        "top_p": float(options.get("top_p", 1.0)),
+        "top_k": int(options.get("top_k", 0)),
+        "min_p": float(options.get("min_p", 0.0)),
+        "repetition_penalty": float(options.get("repetition_penalty", 1.0)),
+        "max_tokens": int(options.get("max_gen_toks", options.get("max_tokens", 256))),
         "n": 1,
         "batch_size": 1,
         "stop": [],
@@ -131,16 +136,16 @@ def _sampling_for(how: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _log_suffix(manner: str) -> str:
+def _log_suffix(sampling_json: str) -> str:
     from posttrain.spec.keys import digest
 
-    return f"-{digest(manner)[:12]}"
+    return f"-{digest(sampling_json)[:12]}"
 
 
-def _truncate_at_stop(text: str, how: Mapping[str, Any]) -> str:
-    """The text up to where the task says that it ends: servers differ in whether they heed that."""
-    ends = how.get("until") or []
-    for end in [ends] if isinstance(ends, str) else ends:
-        if end:
-            text = text.split(end)[0]
+def _truncate_at_stop(text: str, options: Mapping[str, Any]) -> str:
+    """Truncate a text at the task's stop strings, which are not sent to the server."""
+    until = options.get("until") or []
+    for stop in [until] if isinstance(until, str) else until:
+        if stop:
+            text = text.split(stop)[0]
     return text

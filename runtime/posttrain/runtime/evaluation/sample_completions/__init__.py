@@ -1,1 +1,1 @@
-"""Rows that models write: completions, pairs, conversations."""
+"""Generates rows with models: completions, preference pairs, and conversations."""

@@ -1,7 +1,7 @@
-"""Conversations of two models: turn by turn, all of them side by side.
+"""Generates conversations between two models, turn by turn, in parallel.
 
-The model that `generate` names writes the assistant's turns. The other side opens and writes the
-user's; it sees the same conversation with the roles exchanged.
+The stage's model generates the assistant's turns. The other model generates the user's turns; it sees the
+conversation with swapped roles.
 """
 
 import re
@@ -20,28 +20,28 @@ from posttrain.runtime.step_context import StepContext
 
 Row = dict[str, Any]
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
-# How conversations end that an endpoint did not go on with: they are left out.
+# The finish reasons of failed requests. These conversations are dropped.
 _FAILED_FINISHES = ("error", "timeout", REFUSED)
 _SWAPPED_ROLES = {"user": "assistant", "assistant": "user"}
 
 
 @dataclass
 class Conversation:
-    """One conversation, as far as it is."""
+    """The state of one conversation."""
 
     row: Row
     system: str
     user_system: str
     turns: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
-    # Why it ended; None while it goes on.
+    # Why it ended; None while it is active.
     finish: str | None = None
 
     def messages(self) -> list[dict[str, str]]:
-        """The conversation as the model sees it, and as it is kept."""
+        """The conversation as the assistant model sees it, and as it is stored."""
         return [*_system_message(self.system), *self.turns]
 
     def swapped_messages(self, begin: str) -> list[dict[str, str]]:
-        """The conversation as the other side sees it."""
+        """The conversation as the user model sees it."""
         turns = [{**turn, "role": _SWAPPED_ROLES[turn["role"]]} for turn in self.turns]
         return [*_system_message(self.user_system), {"role": "user", "content": begin}, *turns]
 
@@ -51,18 +51,20 @@ class Conversation:
 
 
 def run_conversations(context: StepContext, rows: Sequence[Row]) -> list[Row]:
-    """A row for each conversation, with its messages. Those in which nobody replied are left out."""
+    """Generate a conversation for each row and sample. Failed and empty ones are dropped."""
     dialogue, samples = context.params["dialogue"], context.params["sampling"]["n"]
     conversations = [_start_conversation(row, dialogue) for row in rows for _ in range(samples)]
     with ExitStack() as stack:
-        writers = [stack.enter_context(open_engine(context, one)) for one in context.params["models"]]
-        for writer, subject in zip(writers, context.params["models"], strict=True):
-            _check_template(writer, subject)
-        context.events.emit("phase", name="conversing")
+        generators = [
+            stack.enter_context(open_engine(context, model_spec)) for model_spec in context.params["models"]
+        ]
+        for generator, model_spec in zip(generators, context.params["models"], strict=True):
+            _check_template(generator, model_spec)
+        context.events.emit("phase", name="generating conversations")
         for number in range(1, dialogue["max_turns"] + 1):
-            _generate_assistant_turns(context, writers[0], conversations, number)
+            _generate_assistant_turns(context, generators[0], conversations, number)
             if number < dialogue["max_turns"]:
-                _generate_user_turns(context, writers[1], conversations, number)
+                _generate_user_turns(context, generators[1], conversations, number)
     for conversation in conversations:
         conversation.finish = conversation.finish or "turns"
     check_missing(
@@ -74,7 +76,7 @@ def run_conversations(context: StepContext, rows: Sequence[Row]) -> list[Row]:
         ],
         len(conversations),
     )
-    _warn_of_broken_off(context, conversations)
+    _warn_of_early_ends(context, conversations)
     return [
         {
             **conversation.row,
@@ -101,52 +103,54 @@ def _start_conversation(row: Row, dialogue: Mapping[str, Any]) -> Conversation:
 
 
 def _fill_template(text: str, row: Row) -> str:
-    return _PLACEHOLDER.sub(lambda found: str(row[found[1]]), text)
+    return _PLACEHOLDER.sub(lambda match: str(row[match[1]]), text)
 
 
 def _system_message(system: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": system}] if system else []
 
 
-def _check_template(writer: TextGenerator, subject: Mapping[str, Any]) -> None:
-    if writer.chat_template is None:
-        message = f"{subject['name']} has no chat template, and a dialogue is written through one"
-        raise StepError(message, "give the model a chat_template")
+def _check_template(generator: TextGenerator, model_spec: Mapping[str, Any]) -> None:
+    if generator.chat_template is None:
+        message = f"a dialogue requires a chat template, and {model_spec['name']} has none"
+        raise StepError(message, "set chat_template of the model")
 
 
 def _generate_assistant_turns(
-    context: StepContext, writer: TextGenerator, conversations: Sequence[Conversation], number: int
+    context: StepContext, generator: TextGenerator, conversations: Sequence[Conversation], number: int
 ) -> None:
-    """The model's next turn in every conversation that goes on."""
+    """Generate the assistant's next turn in every active conversation."""
     live = [conversation for conversation in conversations if conversation.finish is None]
     sampling = {**context.params["sampling"], "n": 1}
-    subject = context.params["models"][0]
+    model_spec = context.params["models"][0]
     prompts = [conversation.messages() for conversation in live]
-    found = generate_completions(
-        context, subject, writer, prompts, sampling, seed=context.params["seed"], name=f"-{number:03}"
+    turns = generate_completions(
+        context, model_spec, generator, prompts, sampling, seed=context.params["seed"], name=f"-{number:03}"
     )
-    for conversation, (completion,) in zip(live, found, strict=True):
+    for conversation, (completion,) in zip(live, turns, strict=True):
         _append_turn(conversation, "assistant", completion, context.params["dialogue"]["stop"])
 
 
 def _generate_user_turns(
-    context: StepContext, writer: TextGenerator, conversations: Sequence[Conversation], number: int
+    context: StepContext, generator: TextGenerator, conversations: Sequence[Conversation], number: int
 ) -> None:
-    """The other side's next turn."""
+    """Generate the user's next turn in every active conversation."""
     dialogue = context.params["dialogue"]
     live = [conversation for conversation in conversations if conversation.finish is None]
     sampling = {**dialogue["sampling"], "n": 1}
-    subject = context.params["models"][1]
+    model_spec = context.params["models"][1]
     prompts = [conversation.swapped_messages(dialogue["begin"]) for conversation in live]
-    # A seed of its own: two sides of one model would otherwise sample alike.
+    # A different seed: if both sides are the same model, they would sample alike.
     seed = context.params["seed"] + 1 if sampling.get("seed") is None else sampling["seed"]
-    found = generate_completions(context, subject, writer, prompts, sampling, seed=seed, name=f"-{number:03}")
-    for conversation, (completion,) in zip(live, found, strict=True):
+    turns = generate_completions(
+        context, model_spec, generator, prompts, sampling, seed=seed, name=f"-{number:03}"
+    )
+    for conversation, (completion,) in zip(live, turns, strict=True):
         _append_turn(conversation, "user", completion, dialogue["stop"])
 
 
 def _append_turn(conversation: Conversation, role: str, completion: Completion, stop: Sequence[str]) -> None:
-    """Add a turn, and see whether it is the last."""
+    """Append a turn, and end the conversation if it is the last one."""
     text = completion.text
     if not text:
         conversation.finish = "empty" if text == "" else completion.finish
@@ -158,7 +162,7 @@ def _append_turn(conversation: Conversation, role: str, completion: Completion, 
         conversation.finish = completion.finish
 
 
-def _warn_of_broken_off(context: StepContext, conversations: Sequence[Conversation]) -> None:
+def _warn_of_early_ends(context: StepContext, conversations: Sequence[Conversation]) -> None:
     ends: dict[str, int] = {}
     for conversation in conversations:
         ends[conversation.finish or ""] = ends.get(conversation.finish or "", 0) + 1
@@ -168,6 +172,6 @@ def _warn_of_broken_off(context: StepContext, conversations: Sequence[Conversati
         summary = ", ".join(f"{name}: {count}" for name, count in sorted(ends.items()))
         context.events.emit(
             "warning",
-            message=f"{bad} of {len(conversations)} conversations broke off ({summary})",
-            advice="the column `finish` tells which; raise max_tokens if they were cut",
+            message=f"{bad} of {len(conversations)} conversations ended early ({summary})",
+            advice="see the column `finish`; raise max_tokens if turns were truncated",
         )

@@ -1,4 +1,4 @@
-"""Writes completions of a dataset's rows, or conversations about them, as rows of their own."""
+"""Runs a generate stage: generates completions or conversations for the rows of a dataset."""
 
 from typing import Any
 
@@ -15,35 +15,35 @@ Row = dict[str, Any]
 
 
 def run_generate(context: StepContext) -> None:
-    """The whole of a generate step."""
+    """Run a generate step."""
     rows = read_rows(context.inputs["data"], context.part("data"))
     if not rows:
-        raise StepError("there are no rows to write for", "look at the dataset's steps")
-    made = (
+        raise StepError("the dataset has no rows to generate for", "check the dataset's steps")
+    generated = (
         _completions(context, rows)
         if context.params["dialogue"] is None
         else run_conversations(context, rows)
     )
-    if not made:
-        message = "nothing was kept of what was written"
-        raise StepError(message, "look at the reward and at `keep`, or draw more samples")
-    write_rows(context.out / "all.parquet", made)
+    if not generated:
+        message = "no generated row passed the selection"
+        raise StepError(message, "check the reward and `keep`, or generate more samples")
+    write_rows(context.out / "all.parquet", generated)
     (context.out / "parts.txt").write_text("all\n", encoding="utf-8")
-    context.facts["rows.all"] = len(made)
+    context.facts["rows.all"] = len(generated)
 
 
 def _completions(context: StepContext, rows: list[Row]) -> list[Row]:
     from posttrain.runtime.prompts import build_prompts
 
     params = context.params
-    (subject,) = params["models"]
-    with open_engine(context, subject) as writer:
-        prompts = build_prompts(context, writer, rows)
+    (model_spec,) = params["models"]
+    with open_engine(context, model_spec) as generator:
+        prompts = build_prompts(context, generator, rows)
         context.events.emit("phase", name="generating")
-        found = generate_completions(
-            context, subject, writer, prompts, params["sampling"], seed=params["seed"]
+        completions = generate_completions(
+            context, model_spec, generator, prompts, params["sampling"], seed=params["seed"]
         )
-    every = [one for completions in found for one in completions]
-    check_missing(context, [one.error or one.finish for one in every if one.text is None], len(every))
-    there = [row for row in completion_rows(rows, found) if row["completion"] is not None]
-    return select_rows(context, there)
+    flat = [completion for samples in completions for completion in samples]
+    check_missing(context, [one.error or one.finish for one in flat if one.text is None], len(flat))
+    present = [row for row in completion_rows(rows, completions) if row["completion"] is not None]
+    return select_rows(context, present)

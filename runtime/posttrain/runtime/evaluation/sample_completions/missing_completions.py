@@ -1,4 +1,4 @@
-"""What is done about completions that never came."""
+"""Handles failed completions: a warning, or the end of the step."""
 
 from collections.abc import Sequence
 
@@ -7,15 +7,15 @@ from posttrain.runtime.step_context import StepContext
 
 
 def check_missing(context: StepContext, reasons: Sequence[str], total: int) -> None:
-    """End the step when more are missing than `max_failed_ratio` allows; else warn of them.
+    """Raise StepError if more completions failed than `max_failed_ratio` allows, else emit a warning.
 
-    What came is kept where the step goes on: another run asks for the rest alone.
+    Successful completions are logged, so another run requests only the failed ones.
     """
     context.facts["missing"] = len(reasons)
     if not reasons:
         return
-    message = f"{len(reasons)} of {total} completions never came; the last: {reasons[-1]}"
+    message = f"{len(reasons)} of {total} completions failed; last error: {reasons[-1]}"
     if len(reasons) > context.params["max_failed_ratio"] * total:
-        advice = "run again to ask for these alone, or write `max_failed_ratio` to go on without them"
+        advice = "run again to retry only these, or raise `max_failed_ratio` to continue without them"
         raise StepError(message, advice, retriable=True)
-    context.events.emit("warning", message=message, advice="they are left out; `max_failed_ratio` allows it")
+    context.events.emit("warning", message=message, advice="they are dropped, as `max_failed_ratio` allows")

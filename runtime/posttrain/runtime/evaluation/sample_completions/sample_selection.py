@@ -1,4 +1,4 @@
-"""What is kept of the samples of each row: all, the best, a pair, or those above a score."""
+"""Selects samples of each row: all, the best, a preference pair, or those above a score."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,7 +10,7 @@ Groups = Iterable[list[Row]]
 
 
 def select_rows(context: StepContext, flat: list[Row]) -> list[Row]:
-    """The rows of the product, from rows with one completion each; `item` numbers the rows of the data."""
+    """Select the output rows from rows with one completion each. `item` is the number of the data row."""
     keep = context.params["keep"]
     if context.params["reward"] is not None:
         _score_rows(context, flat)
@@ -26,24 +26,24 @@ def select_rows(context: StepContext, flat: list[Row]) -> list[Row]:
 
 
 def _score_rows(context: StepContext, flat: list[Row]) -> None:
-    """Put the reward of each completion into the column `score`."""
+    """Add the reward of each completion as the column `score`."""
     from posttrain.runtime.rewards.engine.batch import TOKENS
     from posttrain.runtime.rewards.engine.graph import Graph
 
     context.events.emit("phase", name="scoring")
     graph = Graph.from_step(context)
-    given = {name: [row[name] for row in flat] for name in ("completion", *graph.columns)}
-    given[TOKENS] = [row.get("tokens") for row in flat]
-    scores = graph.evaluate(given, [row["item"] for row in flat]).values[graph.returns]
+    columns = {name: [row[name] for row in flat] for name in ("completion", *graph.columns)}
+    columns[TOKENS] = [row.get("tokens") for row in flat]
+    scores = graph.evaluate(columns, [row["item"] for row in flat]).values[graph.returns]
     for row, value in zip(flat, scores, strict=True):
         row["score"] = None if value is None else float(value)
 
 
 def _group_by_item(flat: list[Row]) -> Groups:
-    found: dict[int, list[Row]] = {}
+    groups: dict[int, list[Row]] = {}
     for row in flat:
-        found.setdefault(row["item"], []).append(row)
-    return found.values()
+        groups.setdefault(row["item"], []).append(row)
+    return groups.values()
 
 
 def _all(groups: Groups) -> list[Row]:
@@ -51,18 +51,18 @@ def _all(groups: Groups) -> list[Row]:
 
 
 def _best(groups: Groups) -> list[Row]:
-    """The row of each group that scores highest, the first of equals; none where none has a score."""
+    """The row with the highest score in each group, the first of ties. Skips groups without scores."""
     return [ranked[0] for group in groups if (ranked := _rank_by_score(group))]
 
 
 def _pairs(groups: Groups) -> list[Row]:
-    """The best and the worst of each group; none where all score alike: there is nothing to prefer."""
-    found: list[Row] = []
+    """The best and the worst row of each group. Groups with equal scores are skipped."""
+    pairs: list[Row] = []
     for group in groups:
         ranked = _rank_by_score(group)
         if ranked and ranked[0]["score"] > ranked[-1]["score"]:
-            found.append(_pair(ranked[0], ranked[-1]))
-    return found
+            pairs.append(_pair(ranked[0], ranked[-1]))
+    return pairs
 
 
 def _pair(best: Row, worst: Row) -> Row:
@@ -84,5 +84,5 @@ _SELECTIONS: dict[str, Callable[[Groups], list[Row]]] = {"all": _all, "best": _b
 
 
 def _drop_bookkeeping(row: Row) -> Row:
-    """The row without what only numbered it."""
+    """The row without its internal columns."""
     return {name: value for name, value in row.items() if name not in ("item", "tokens")}

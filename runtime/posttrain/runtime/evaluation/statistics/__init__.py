@@ -1,1 +1,1 @@
-"""Figures with their intervals, and what may be concluded from them."""
+"""Metric estimates with confidence intervals, hypothesis tests, and verdicts."""

@@ -1,7 +1,7 @@
-"""Intervals and tests over items: what may be said of a rate, a mean, or the difference of two models.
+"""Confidence intervals and tests over items, for a rate, a mean, or the paired difference of two models.
 
-An item is a row of the data with all its completions: completions of one prompt are not independent.
-`perf/intervals.md` shows how often each interval holds the truth.
+An item is a data row with all its completions, because completions of one prompt are not independent.
+`perf/intervals.md` has the coverage of each interval.
 """
 
 import math
@@ -22,7 +22,7 @@ from posttrain.spec.eval_statistics import (
 )
 
 _BOOTSTRAP_DRAWS = 999
-# From here on, Student's interval needs no help.
+# From this number of items on, Student's interval needs no correction.
 _LARGE_SAMPLE = 1000
 _DISPERSION_PRIOR = 5
 _MIN_ODD_VALUES = 20
@@ -30,8 +30,8 @@ _MIN_ODD_VALUES = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A value with its interval. `p_above` and `p_below` are one-sided p-values: the chances to see as much,
-    or more, in favour of the truth lying above, or below, a threshold, when it lies on it."""
+    """An estimate with its confidence interval. `p_above` and `p_below` are one-sided p-values: the null
+    hypothesis is a threshold, the alternatives are a true value above or below it."""
 
     value: float
     low: float
@@ -51,8 +51,8 @@ def estimate_mean(
     seed: int,
     bounds: Interval | None = None,
 ) -> Estimate:
-    """The mean of the items' values. `trials` counts the completions behind them; `bounds` are the least
-    and the greatest value that an item could have, where that is known."""
+    """Estimate the mean of the items' values. `trials` is the number of completions; `bounds` is the range of
+    an item's value, if known."""
     if _is_binary(values, bounds):
         return _wilson_estimate(math.fsum(values), len(values), threshold, confidence)
     if rate:
@@ -69,7 +69,7 @@ def estimate_difference(
     seed: int,
     bounds: Interval | None = None,
 ) -> Estimate:
-    """By how much items went up on average, pair by pair. `bounds` are those of an item's value."""
+    """Estimate the mean of the paired differences. `bounds` is the range of an item's value."""
     if _is_binary([*after, *before], bounds):
         better = sum(one > other for one, other in zip(after, before, strict=True))
         worse = sum(one < other for one, other in zip(after, before, strict=True))
@@ -80,12 +80,12 @@ def estimate_difference(
 
 
 def _is_binary(values: Sequence[float], bounds: Interval | None) -> bool:
-    """Whether items are right or wrong, and nothing between or beyond."""
+    """Whether every item's value is 0 or 1, and its range allows no others beyond."""
     return set(values) <= {0.0, 1.0} and (bounds is None or (bounds.low >= 0 and bounds.high <= 1))
 
 
 def _wilson_estimate(successes: float, trials: float, threshold: float, confidence: float) -> Estimate:
-    """Wilson's interval, and the exact test."""
+    """Wilson's interval, with the exact binomial test."""
     interval = wilson_interval(successes, trials, confidence)
     above = binomial_tail(successes, trials, threshold)
     below = binomial_tail(trials - successes, trials, 1 - threshold)
@@ -93,14 +93,14 @@ def _wilson_estimate(successes: float, trials: float, threshold: float, confiden
 
 
 def _clustered_rate(values: Sequence[float], trials: int, threshold: float, confidence: float) -> Estimate:
-    """Wilson's interval for as many independent completions as would scatter like these items."""
+    """Wilson's interval with the effective number of independent completions."""
     count, share = len(values), math.fsum(values) / len(values)
-    spread = _variance(values, share)
-    alone = share * (1 - share)
+    variance = _variance(values, share)
     effective = float(count)
     if trials > count:
-        scattered = min(float(trials), max(effective, alone * count / spread)) if spread else float(trials)
-        effective += _dispersion_weight(values, share) * (scattered - effective)
+        estimated = max(effective, share * (1 - share) * count / variance) if variance else math.inf
+        weight = _dispersion_weight(values, share)
+        effective += weight * (min(float(trials), estimated) - effective)
     wide = student_t_quantile(0.5 + confidence / 2, count - 1) / normal_quantile(0.5 + confidence / 2)
     interval = wilson_interval(share * effective / wide**2, effective / wide**2, confidence)
     error = math.sqrt(max(0.0, threshold * (1 - threshold)) / effective)
@@ -109,9 +109,9 @@ def _clustered_rate(values: Sequence[float], trials: int, threshold: float, conf
 
 
 def _dispersion_weight(values: Sequence[float], share: float) -> float:
-    """How far the scatter of items can be believed: by few that are not all right (or wrong), not at all.
+    """The reliability of the estimated variance, from 0 to 1. It is 0 if few items differ from the majority.
 
-    Without this, one prompt that failed once among hundreds would make all their completions count.
+    Without it, one failed completion among hundreds of prompts would make all completions independent.
     """
     extreme = float(share > 0.5)
     odd = sum(value != extreme for value in values)
@@ -126,7 +126,7 @@ def _student_estimate(
     bounds: Interval | None,
     method: str = "t",
 ) -> Estimate:
-    """Student's interval, widened where resampled items say that it is lopsided."""
+    """Student's interval, widened by a bootstrap if the distribution is skewed."""
     count, middle = len(values), math.fsum(values) / len(values)
     if min(values) == max(values):
         return _constant_values(values[0], count, threshold, confidence, bounds)
@@ -144,8 +144,8 @@ def _student_estimate(
 def _constant_values(
     value: float, count: int, threshold: float, confidence: float, bounds: Interval | None
 ) -> Estimate:
-    """Items that all have one value tell nothing of the spread of others. But had many another value, one
-    would have been seen: the bounds say how far these few may pull the mean. Without bounds, any distance."""
+    """Estimate from items that all have one value. The sample limits the share of items with other values,
+    and the bounds limit their effect on the mean. Without bounds, the interval is infinite."""
     low, high = (bounds.low, bounds.high) if bounds is not None else (-math.inf, math.inf)
     unseen = 1 - ((1 - confidence) / 2) ** (1 / count)
     interval = Interval(
@@ -160,7 +160,7 @@ def _constant_values(
 
 
 def _constant_likelihood(value: float, end: float, threshold: float, count: int, side: int) -> float:
-    """How likely items are all alike, at most, when the mean lies at a threshold on this side of them."""
+    """The maximum probability of equal items if the true mean is at a threshold on this side of them."""
     gap, room = (threshold - value) * side, (end - value) * side
     if gap <= 0 or math.isinf(room):
         return 1.0
@@ -168,41 +168,41 @@ def _constant_likelihood(value: float, end: float, threshold: float, count: int,
 
 
 def _widen_as_rate(values: Sequence[float], middle: float, confidence: float) -> Interval:
-    """Where all but a few are the best or the worst value, the few say little about the spread of others
-    that might have come: as wide as if they had been the opposite."""
+    """Wilson's interval if nearly all values are the minimum or the maximum: the few others say little about
+    the variance, so Student's interval would be too narrow."""
     least, most = min(values), max(values)
     odd = len(values) - max(sum(value == least for value in values), sum(value == most for value in values))
     if odd > min(_MIN_ODD_VALUES, len(values) / 2):
         return Interval(middle, middle)
-    found = wilson_interval(len(values) * (middle - least) / (most - least), len(values), confidence)
-    return Interval(least + found.low * (most - least), least + found.high * (most - least))
+    rate = wilson_interval(len(values) * (middle - least) / (most - least), len(values), confidence)
+    return Interval(least + rate.low * (most - least), least + rate.high * (most - least))
 
 
 def _bootstrap_interval(
     values: Sequence[float], middle: float, error: float, confidence: float, seed: int
 ) -> Interval:
-    """The studentised bootstrap over items."""
+    """The studentized bootstrap interval over items."""
     if not math.isfinite(error):
         return Interval(middle, middle)
     draw, count = random.Random(seed), len(values)
     gaps = [value - middle for value in values]
-    found: list[float] = []
+    scores: list[float] = []
     for _ in range(_BOOTSTRAP_DRAWS):
         drawn = draw.choices(gaps, k=count)
         mean = sum(drawn) / count
-        spread = (sum(map(mul, drawn, drawn)) - count * mean * mean) / (count - 1)
-        if spread > 1e-12 * error * error:
-            found.append(mean / math.sqrt(spread / count))
-    if not found:
+        variance = (sum(map(mul, drawn, drawn)) - count * mean * mean) / (count - 1)
+        if variance > 1e-12 * error * error:
+            scores.append(mean / math.sqrt(variance / count))
+    if not scores:
         return Interval(middle, middle)
-    found.sort()
+    scores.sort()
     tail = (1 - confidence) / 2
-    low, high = (found[min(len(found) - 1, int(share * len(found)))] for share in (tail, 1 - tail))
+    low, high = (scores[min(len(scores) - 1, int(share * len(scores)))] for share in (tail, 1 - tail))
     return Interval(min(middle, middle - high * error), max(middle, middle - low * error))
 
 
 def _paired_rates(better: int, worse: int, count: int, margin: float, confidence: float) -> Estimate:
-    """Tango's score interval for the difference of paired rates; McNemar's exact test where it applies."""
+    """Tango's score interval for the difference of paired rates, with McNemar's exact test for margin 0."""
     z = normal_quantile(0.5 + confidence / 2)
     value = (better - worse) / count
 
@@ -219,13 +219,13 @@ def _paired_rates(better: int, worse: int, count: int, margin: float, confidence
 
 
 def mcnemar_p_value(ups: int, downs: int) -> float:
-    """The chance of at least so many ups among items that changed, when up and down are as likely."""
+    """The probability of at least `ups` improvements if both directions of a change are equally likely."""
     changed = ups + downs
     return sum(math.comb(changed, k) for k in range(ups, changed + 1)) / 2**changed
 
 
 def _variance(values: Sequence[float], middle: float) -> float:
-    """Without it for one value alone: then nothing is known."""
+    """The sample variance; 0 for a single value."""
     if len(values) < 2 or min(values) == max(values):
         return 0.0
     return math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1)

@@ -1,4 +1,4 @@
-"""Metrics with their intervals, over items: see `confidence_intervals.py` for the intervals."""
+"""Estimates metrics over items, with the intervals of `confidence_intervals.py`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ CONFIDENCE = 0.95
 def measure_metric(
     metric: Mapping[str, Any], scored: Sequence[Mapping[str, Any]], seed: int
 ) -> dict[str, Any]:
-    """A metric over scored completions; those without a value are counted, never taken for zero."""
+    """Estimate a metric over scored completions. Those without a value are counted, not treated as 0."""
     items = item_values(metric, scored)
     values = list(items.values())
     valued = sum(row[f"node:{metric['node']}"] is not None for row in scored)
@@ -32,49 +32,49 @@ def measure_metric(
 
 
 def value_bounds(metric: Mapping[str, Any]) -> Interval | None:
-    """The least and the greatest value of an item, where the reward graph says."""
+    """The range of an item's value, if the reward graph determines it."""
     return Interval(*metric["range"]) if "range" in metric else None
 
 
 def item_values(metric: Mapping[str, Any], scored: Sequence[Mapping[str, Any]]) -> dict[int, float]:
-    """The metric of each item: its mean, or how likely k of its completions hold one that is right."""
+    """The metric of each item: the mean of its completions, or pass@k."""
     if "k" not in metric:
         return item_means(metric["node"], scored)
-    right: dict[int, list[bool]] = {}
+    correct: dict[int, list[bool]] = {}
     for row in scored:
         value = row[f"node:{metric['node']}"]
         if value is not None:
-            right.setdefault(row["item"], []).append(bool(value))
-    passed = {item: pass_at_k(values, metric["k"]) for item, values in right.items()}
+            correct.setdefault(row["item"], []).append(bool(value))
+    passed = {item: pass_at_k(values, metric["k"]) for item, values in correct.items()}
     return {item: value for item, value in passed.items() if value is not None}
 
 
-def pass_at_k(right: Sequence[bool], k: int) -> float | None:
-    """The chance that k of these completions, drawn at random, hold one that is right: unbiased.
+def pass_at_k(correct: Sequence[bool], k: int) -> float | None:
+    """The unbiased estimate of pass@k: the probability that k random completions include a correct one.
 
-    None when fewer than k of them have a value.
+    None if fewer than k completions have a value.
     """
-    count, wrong = len(right), len(right) - sum(right)
+    count, wrong = len(correct), len(correct) - sum(correct)
     return 1.0 - math.comb(wrong, k) / math.comb(count, k) if count >= k else None
 
 
 def item_means(node: str, scored: Sequence[Mapping[str, Any]]) -> dict[int, float]:
-    """The mean over each item's completions: completions of one prompt are not independent."""
-    found: dict[int, list[float]] = {}
+    """The mean of each item's completions, which are not independent."""
+    by_item: dict[int, list[float]] = {}
     for row in scored:
         value = row[f"node:{node}"]
         if value is not None:
-            found.setdefault(row["item"], []).append(float(value))
-    return {item: sum(values) / len(values) for item, values in found.items()}
+            by_item.setdefault(row["item"], []).append(float(value))
+    return {item: sum(values) / len(values) for item, values in by_item.items()}
 
 
 def _interval(
     values: Sequence[float], metric: Mapping[str, Any], trials: int, seed: int
 ) -> tuple[float | None, float | None, float | None]:
-    """The mean with its bounds; one item that is no rate has none."""
+    """The mean with its interval. A single item has no interval unless the metric is a rate."""
     if not values:
         return None, None, None
-    found = estimate_mean(
+    estimate = estimate_mean(
         values,
         rate=metric["kind"] in ("rate", "pass_at"),
         trials=trials,
@@ -83,5 +83,5 @@ def _interval(
         seed=seed,
         bounds=value_bounds(metric),
     )
-    bounded = math.isfinite(found.low) and math.isfinite(found.high)
-    return found.value, found.low if bounded else None, found.high if bounded else None
+    bounded = math.isfinite(estimate.low) and math.isfinite(estimate.high)
+    return estimate.value, estimate.low if bounded else None, estimate.high if bounded else None

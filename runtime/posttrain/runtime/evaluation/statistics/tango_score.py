@@ -1,11 +1,11 @@
-"""Tango's score for the difference of two rates over the same items, and the search for its bounds."""
+"""Tango's score for the difference of two paired rates, and the root search for its interval."""
 
 import math
 from collections.abc import Callable
 
 
 def tango_score(better: int, worse: int, count: int, at: float) -> float:
-    """How many standard errors the difference lies above one that is taken to be true."""
+    """The distance of the observed difference from a hypothesized one, in standard errors."""
     linear = -better - worse + (2 * count - better + worse) * at
     constant = -worse * at * (1 - at)
     root = math.sqrt(max(0.0, linear * linear - 8 * count * constant))
@@ -17,11 +17,11 @@ def tango_score(better: int, worse: int, count: int, at: float) -> float:
     return gap / math.sqrt(variance)
 
 
-def find_root(score: Callable[[float], float], wanted: float, low: float, high: float) -> float:
-    """Where a falling function has this value."""
+def find_root(score: Callable[[float], float], target: float, low: float, high: float) -> float:
+    """The argument at which a decreasing function has a value, by bisection."""
     for _ in range(60):
         middle = (low + high) / 2
-        if score(middle) > wanted:
+        if score(middle) > target:
             low = middle
         else:
             high = middle

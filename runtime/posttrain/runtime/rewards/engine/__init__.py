@@ -1,1 +1,1 @@
-"""Runs a reward graph: its nodes in order, over batches of completions."""
+"""Evaluates reward graphs over batches of completions."""

@@ -1,13 +1,16 @@
-"""What a reward op is given beside its operands, and what it may give back beside its values.
+"""The input and output types of reward ops, and the meaning of None.
 
-An op's `run(params, operands, batch)` takes a column of values for each operand, one value a row, and
-gives a column back; or an `OpResult`, when there is more to say.
+An op's `run(params, operands, batch)` takes one column for each operand, with one value per row. It returns
+a column, or an `OpResult` if it also has reasons or unknown rows.
 
-None means that there is no value. For text that is a fact about the completion: it was looked for
-and is not there, so no test of it holds. For a number or a condition it is an abstention: nothing
-is known, and whatever is computed from it abstains too. Where it could not be told whether a text is
-there (a pattern ran out of time, a judge did not answer), its row is `unknown`: whatever reads it
-abstains. Nothing of all this is ever taken for zero.
+None means that there is no value:
+
+- A text is absent. This is a fact about the completion, so a test of the text is false.
+- A number or a condition abstains. Everything that is computed from it abstains too.
+- If an op cannot decide whether a text is absent (a pattern timed out, a call failed), the row is `unknown`,
+  and every node that reads it abstains.
+
+None is never treated as zero.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,32 +20,32 @@ from typing import Any
 
 Column = list[Any]
 Operands = dict[str, Any]
-# The column of episodes, beside those that a graph reads: no column of data has this name.
+# The input column with the episodes. No data column has this name.
 EPISODES = "environment:episode"
-# And that of how many tokens each completion has; None where nobody has counted.
+# The input column with the number of tokens of each completion; None if it is not known.
 TOKENS = "completion:tokens"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """The rows that an op is called for."""
+    """The rows of one call of an op."""
 
     count: int
-    # Rows of one number answer the same prompt.
+    # The prompt number of each row.
     groups: Sequence[int] | None = None
-    # The user's files by role, and the endpoints and the folders of models by name.
+    # User files by role; model folders and endpoints by name.
     files: Mapping[str, Path] = field(default_factory=dict[str, Path])
     models: Mapping[str, Path] = field(default_factory=dict[str, Path])
     endpoints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    # What the environment has to say of the episode that each row is, where there is one.
+    # The environment's record of each row's episode, if the stage has an environment.
     episodes: Sequence[Mapping[str, Any]] | None = None
-    # How many tokens each completion has, its end token aside.
+    # The number of tokens of each completion, without the end-of-sequence token.
     tokens: Sequence[int | None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpResult:
-    """Values with the reason for each, where there is one."""
+    """The values of an op, with a reason for each row or None, and the rows whose text is unknown."""
 
     values: Column
     reasons: Sequence[str | None]

@@ -1,7 +1,7 @@
 """Evaluates a reward graph over a batch of completions.
 
-Columns are lists, one value a row. An op is called once a batch with the columns of its operands,
-slow ops side by side and once for equal rows. What None means is in `batch.py`.
+Columns are lists with one value per row. An op is called once per batch with the columns of its operands.
+Slow ops run concurrently, and only once for equal rows. `batch.py` defines the meaning of None.
 """
 
 import math
@@ -16,16 +16,16 @@ from posttrain.runtime.rewards.engine.nodes import Node, build_node, compute_nod
 from posttrain.runtime.step_context import StepContext
 
 _MAX_SLOW_NODES = 4
-_MODEL_ROLE_PREFIX = "reward:"  # the role of a model that a node scores with, before its name
+_MODEL_ROLE_PREFIX = "reward:"  # a reward model's input role is this prefix and its name
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """What the nodes of a graph gave for a batch."""
+    """The results of all nodes for a batch."""
 
-    # Every node's values, by node.
+    # The values of each node.
     values: dict[str, Column]
-    # Why, by node, for those that give reasons.
+    # The reasons of each node that gives reasons.
     reasons: dict[str, Sequence[str | None]]
 
 
@@ -45,11 +45,11 @@ class Graph:
         access: Mapping[str, Any] | None = None,
         models: Mapping[str, Path] | None = None,
     ) -> "Graph":
-        """The graph ready to run. `files` are the user's by role, `models` folders by name; `access` says
-        how endpoints are reached."""
+        """Build a graph from its plan. `files` are user files by role, `models` are folders by name, and
+        `access` has the connection settings of endpoints."""
         endpoints = {
-            name: {**asked, **(access or {}).get(name, {})}
-            for name, asked in plan.get("endpoints", {}).items()
+            name: {**endpoint, **(access or {}).get(name, {})}
+            for name, endpoint in plan.get("endpoints", {}).items()
         }
         return Graph(
             reads=plan["reads"],
@@ -62,60 +62,62 @@ class Graph:
 
     @staticmethod
     def from_step(context: StepContext) -> "Graph":
-        """The graph that a step's parameters hold."""
-        params, given = context.params, context.inputs
+        """Build the graph in a step's parameters."""
+        params, inputs = context.params, context.inputs
         models = {
-            role.removeprefix(_MODEL_ROLE_PREFIX): given[role]
-            for role in given
+            role.removeprefix(_MODEL_ROLE_PREFIX): inputs[role]
+            for role in inputs
             if role.startswith(_MODEL_ROLE_PREFIX)
         }
         return Graph.from_plan(params["reward"], context.files, params.get("access"), models)
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the data that the graph reads beside the completion."""
+        """The data columns that the graph reads, without the completion."""
         return [name for name in self.reads if name != "completion"]
 
     @property
     def named_nodes(self) -> list[str]:
-        """The nodes that have names of their own, the reward last."""
+        """The nodes with names from the recipe. The reward is the last one."""
         named = [node.id for node in self.nodes if "." not in node.id and node.id != self.returns]
         return [*named, self.returns]
 
-    def evaluate(self, given: Mapping[str, Column], groups: Sequence[int] | None = None) -> Scores:
-        """Every node's values; `given` has the completions and the columns that are read.
+    def evaluate(self, columns: Mapping[str, Column], groups: Sequence[int] | None = None) -> Scores:
+        """Evaluate all nodes. `columns` has the completions and the data columns that the graph reads.
 
-        `groups` numbers the prompt that each row answers, for nodes that compare completions.
+        `groups` has the prompt number of each row, for nodes that compare completions of a prompt.
         """
-        count = len(next(iter(given.values())))
+        count = len(next(iter(columns.values())))
         batch = Batch(
             count=count,
             groups=groups,
             files=self.files,
             models=self.models,
             endpoints=self.endpoints,
-            episodes=given.get(EPISODES),
-            tokens=given.get(TOKENS),
+            episodes=columns.get(EPISODES),
+            tokens=columns.get(TOKENS),
         )
-        reads = {name: _clean_column(given[name], type) for name, type in self.reads.items() if name in given}
+        reads = {
+            name: _clean_column(columns[name], type) for name, type in self.reads.items() if name in columns
+        }
         work = _Evaluation(reads, batch)
         if any(node.slow for node in self.nodes):
             _evaluate_concurrently(self.nodes, work)
         else:
             for node in self.nodes:
                 work.results[node.id] = work.compute(node)
-        if self.returns not in work.results:  # the reward is a column of the data
+        if self.returns not in work.results:  # the reward is a data column
             work.results[self.returns] = OpResult(values=list(reads[self.returns]), reasons=())
         work.results[self.returns] = _drop_nonfinite(work.results[self.returns])
         return Scores(
-            values={id: found.values for id, found in work.results.items()},
-            reasons={id: found.reasons for id, found in work.results.items() if found.reasons},
+            values={id: result.values for id, result in work.results.items()},
+            reasons={id: result.reasons for id, result in work.results.items() if result.reasons},
         )
 
 
 @dataclass(frozen=True)
 class _Evaluation:
-    """One evaluation: what is read, and what is done so far."""
+    """The state of one evaluation: the input columns, and the results so far."""
 
     reads: Mapping[str, Column]
     batch: Batch
@@ -138,7 +140,7 @@ class _Evaluation:
 
 
 def _evaluate_concurrently(nodes: Sequence[Node], work: _Evaluation) -> None:
-    """Slow nodes start as soon as what they read is there; the others are computed meanwhile."""
+    """Start each slow node as soon as its inputs are ready. Compute the other nodes meanwhile."""
     waiting = {node.id: node for node in nodes}
     started: dict[Future[OpResult], Node] = {}
     with ThreadPoolExecutor(_MAX_SLOW_NODES, thread_name_prefix="reward") as pool:
@@ -156,24 +158,24 @@ def _evaluate_concurrently(nodes: Sequence[Node], work: _Evaluation) -> None:
 
 
 def _clean_column(column: Column, type: str) -> Column:
-    """A column as it is read: a number that is none, as Parquet may have it, is no value."""
+    """A column with NaN and infinite numbers, which Parquet allows, replaced by None."""
     if type not in ("number", "integer"):
         return column
     return [None if value is None or not math.isfinite(value) else value for value in column]
 
 
-def _drop_nonfinite(found: OpResult) -> OpResult:
-    """The reward, without values that no one can learn from."""
-    bad = [row for row, value in enumerate(found.values) if value is not None and not math.isfinite(value)]
+def _drop_nonfinite(result: OpResult) -> OpResult:
+    """The reward with NaN and infinite values replaced by None."""
+    bad = [row for row, value in enumerate(result.values) if value is not None and not math.isfinite(value)]
     if not bad:
-        return found
-    values, reasons = list(found.values), list(found.reasons) or [None] * len(found.values)
+        return result
+    values, reasons = list(result.values), list(result.reasons) or [None] * len(result.values)
     for row in bad:
-        values[row], reasons[row] = None, f"the value is {found.values[row]}"
-    return replace(found, values=values, reasons=reasons)
+        values[row], reasons[row] = None, f"the value is {result.values[row]}"
+    return replace(result, values=values, reasons=reasons)
 
 
 def mean_of_present(values: Sequence[Any]) -> float | None:
-    """The mean of the values that there are."""
-    kept = [float(value) for value in values if value is not None]
-    return sum(kept) / len(kept) if kept else None
+    """The mean of the values that are not None, or None if there are none."""
+    present = [float(value) for value in values if value is not None]
+    return sum(present) / len(present) if present else None

@@ -1,6 +1,6 @@
-"""Conditions that may be open: true, false or None, as ops that combine them share.
+"""Kleene's three-valued logic for conditions: true, false, or None for unknown.
 
-Kleene's logic: what is open matters only where the rest does not decide.
+An unknown operand makes the result unknown only if the other operands do not decide it.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def is_always_true(condition: Interval) -> bool:
 
 
 def branch_range(condition: Interval, then: Interval, other: Interval) -> Interval:
-    """What may come out where a condition chooses between two values."""
+    """The range of a value that a condition selects from two."""
     if is_always_true(condition):
         return then
     return other if is_never_true(condition) else then.join(other)

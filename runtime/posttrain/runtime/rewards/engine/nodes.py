@@ -1,4 +1,4 @@
-"""One node of a reward graph: its op made ready, and called for a batch."""
+"""One node of a reward graph: builds it from the plan, and computes it for a batch."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from posttrain.spec.extension import RewardOp
 from posttrain.spec.validation import parse_declaration
 
 _ABSTAINING_TYPES = ("number", "integer", "boolean")
-UNKNOWN_REASON = "what this reads could not be told"
+UNKNOWN_REASON = "an input of this node is unknown"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,26 +21,26 @@ class Node:
     run: Any
     params: Any
     operands: Mapping[str, Any]
-    # The nodes that it reads.
+    # The ids of the nodes that it reads.
     needs: frozenset[str]
     type: str = "number"
     slow: bool = False
 
     @property
     def abstains(self) -> bool:
-        """Whether None says that there is no value, and not that it is absent."""
+        """Whether None is an abstention. For text, None means absent."""
         return self.type in _ABSTAINING_TYPES
 
 
 def build_node(plan: Mapping[str, Any]) -> Node:
-    """A node of a plan with its op looked up and its parameters read, once for all batches."""
+    """Build a node of a plan: find its op and parse its parameters, once for all batches."""
     operands = plan["operands"]
     needs = frozenset(one["node"] for one in _flatten_operands(operands) if "node" in one)
     if plan["op"] == "literal":
         value = plan["params"]["value"]
         return Node(id=plan["id"], run=_literal, params=value, operands={}, needs=needs)
     op = CATALOG.find("reward", plan["op"])
-    assert isinstance(op, RewardOp), f"the catalog lost the reward op {plan['op']}"
+    assert isinstance(op, RewardOp), f"the catalog has no reward op {plan['op']}"
     params = parse_declaration(op.params, plan["params"])
     return Node(
         id=plan["id"],
@@ -54,34 +54,34 @@ def build_node(plan: Mapping[str, Any]) -> Node:
 
 
 def compute_node(node: Node, operands: Operands, unknown: frozenset[int], batch: Batch) -> OpResult:
-    """The node's column. Rows of which an operand is unknown are not asked for, or not believed."""
+    """Compute the node for a batch. Rows with an unknown operand are skipped or masked."""
     try:
         if node.slow:
-            found = _compute_distinct(node, operands, unknown, batch)
+            result = _compute_distinct(node, operands, unknown, batch)
         else:
-            found = _as_result(node.run(node.params, operands, batch), batch.count)
-    except StepError as fault:
-        message = f"the reward's node `{node.id}`: {fault}"
-        raise StepError(message, fault.advice, retriable=fault.retriable) from None
-    return _mask_unknown(found, unknown, node) if unknown else found
+            result = _as_result(node.run(node.params, operands, batch), batch.count)
+    except StepError as error:
+        message = f"the reward node `{node.id}`: {error}"
+        raise StepError(message, error.advice, retriable=error.retriable) from None
+    return _mask_unknown(result, unknown, node) if unknown else result
 
 
-def _as_result(given: Column | OpResult, count: int) -> OpResult:
-    found = given if isinstance(given, OpResult) else OpResult(values=given, reasons=())
-    assert len(found.values) == count, f"{len(found.values)} values for {count} rows"
-    return found
+def _as_result(output: Column | OpResult, count: int) -> OpResult:
+    result = output if isinstance(output, OpResult) else OpResult(values=output, reasons=())
+    assert len(result.values) == count, f"{len(result.values)} values for {count} rows"
+    return result
 
 
-def _mask_unknown(found: OpResult, unknown: frozenset[int], node: Node) -> OpResult:
-    values, reasons = list(found.values), list(found.reasons) or [None] * len(found.values)
+def _mask_unknown(result: OpResult, unknown: frozenset[int], node: Node) -> OpResult:
+    values, reasons = list(result.values), list(result.reasons) or [None] * len(result.values)
     for row in unknown:
         values[row], reasons[row] = None, UNKNOWN_REASON
-    lasting = frozenset[int]() if node.abstains else found.unknown | unknown
-    return OpResult(values=values, reasons=reasons, unknown=lasting)
+    still_unknown = frozenset[int]() if node.abstains else result.unknown | unknown
+    return OpResult(values=values, reasons=reasons, unknown=still_unknown)
 
 
 def _compute_distinct(node: Node, operands: Operands, unknown: frozenset[int], batch: Batch) -> OpResult:
-    """Call a slow op once for rows that are equal in all that it reads."""
+    """Call a slow op once for all rows with equal operands, and not for rows with unknown ones."""
     columns = [column for name, value in operands.items() for column in _operand_columns(node, name, value)]
     first: dict[Any, int] = {}
     places: list[int | None] = []
@@ -89,13 +89,13 @@ def _compute_distinct(node: Node, operands: Operands, unknown: frozenset[int], b
         key = None if row in unknown else tuple(_hashable(column[row]) for column in columns)
         places.append(None if key is None else first.setdefault(key, len(first)))
     rows = _first_rows(places, len(first))
-    fewer = {name: _select_rows(node, name, value, rows) for name, value in operands.items()}
-    found = OpResult(values=[], reasons=())
+    selected = {name: _select_rows(node, name, value, rows) for name, value in operands.items()}
+    result = OpResult(values=[], reasons=())
     if rows:
-        found = _as_result(
-            node.run(node.params, fewer, replace(batch, count=len(rows), groups=None)), len(rows)
+        result = _as_result(
+            node.run(node.params, selected, replace(batch, count=len(rows), groups=None)), len(rows)
         )
-    return _scatter(found, places)
+    return _scatter(result, places)
 
 
 def _first_rows(places: Sequence[int | None], count: int) -> list[int]:
@@ -106,10 +106,10 @@ def _first_rows(places: Sequence[int | None], count: int) -> list[int]:
     return rows
 
 
-def _scatter(found: OpResult, places: Sequence[int | None]) -> OpResult:
-    values = [None if place is None else found.values[place] for place in places]
-    reasons = [None if place is None or not found.reasons else found.reasons[place] for place in places]
-    unknown = frozenset(row for row, place in enumerate(places) if place in found.unknown)
+def _scatter(result: OpResult, places: Sequence[int | None]) -> OpResult:
+    values = [None if place is None else result.values[place] for place in places]
+    reasons = [None if place is None or not result.reasons else result.reasons[place] for place in places]
+    unknown = frozenset(row for row, place in enumerate(places) if place in result.unknown)
     return OpResult(values=values, reasons=reasons, unknown=unknown)
 
 
@@ -118,14 +118,14 @@ def _literal(value: Any, operands: Operands, batch: Batch) -> Column:
 
 
 def _flatten_operands(operands: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = []
+    flat: list[Mapping[str, Any]] = []
     for one in operands.values():
-        found += one if isinstance(one, list) else [one]
-    return found
+        flat += one if isinstance(one, list) else [one]
+    return flat
 
 
 def _operand_columns(node: Node, name: str, operand: Any) -> list[Column]:
-    """An operand is one column, or a list of them."""
+    """The columns of an operand, which is one column or a list of columns."""
     return operand if isinstance(node.operands[name], list) else [operand]
 
 

@@ -1,4 +1,4 @@
-"""A scorer in memory: what it reads as tokens, and the scores that it gives. Loaded once a process."""
+"""Inference with reward models. A model is loaded once per process."""
 
 import os
 import random
@@ -19,32 +19,34 @@ _LOADING = Lock()
 class RewardModelScorer:
     model: Any
     tokenizer: Any
-    # The most tokens that it reads.
+    # The context length, in tokens.
     max_length: int
 
     def tokenize(self, prompt: Any, text: str, form: str) -> list[int]:
-        """The tokens of a text after its prompt, as the scorer's training had them."""
+        """The tokens of a prompt and a text, in the format of the reward model's training."""
         template = self.tokenizer.chat_template is not None
         if form == "chat" and not template:
-            message = "`prompts: chat` is asked of a reward model that has no chat template"
-            raise StepError(message, "write `prompts: plain`, or give the model it was trained from one")
+            message = "`prompts: chat` needs a chat template, and the reward model has none"
+            raise StepError(
+                message, "use `prompts: plain`, or set `chat_template` on the model it is trained from"
+            )
         if form == "plain" or not template:
             whole = _plain_prompt(prompt) + text
             end = self.tokenizer.eos_token or ""
             return self.tokenizer(whole if whole.endswith(end) else whole + end)["input_ids"]
         turns = [*_prompt_turns(prompt), {"role": "assistant", "content": text}]
-        written = self.tokenizer.apply_chat_template(turns, tokenize=False)
-        return self.tokenizer(written, add_special_tokens=False)["input_ids"]
+        rendered = self.tokenizer.apply_chat_template(turns, tokenize=False)
+        return self.tokenizer(rendered, add_special_tokens=False)["input_ids"]
 
     def score(self, texts: Sequence[Sequence[int]]) -> list[float]:
-        """The scores of texts that are read together."""
+        """The scores of one batch of texts."""
         import torch
 
-        given = self.tokenizer.pad(
+        inputs = self.tokenizer.pad(
             {"input_ids": [list(tokens) for tokens in texts]}, padding_side="right", return_tensors="pt"
         ).to(next(self.model.parameters()).device)
         with torch.inference_mode():
-            logits = self.model(input_ids=given["input_ids"], attention_mask=given["attention_mask"]).logits
+            logits = self.model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits
         return logits[:, 0].float().tolist()
 
 
@@ -63,8 +65,8 @@ def _prompt_turns(prompt: Any) -> list[dict[str, Any]]:
 
 
 def load_scorer(folder: Path) -> RewardModelScorer:
-    """The scorer of a product's folder."""
-    with _LOADING:  # two nodes may ask at once
+    """The reward model in a product's folder, loaded on the first call."""
+    with _LOADING:  # two nodes may load at the same time
         if folder not in _LOADED:
             _LOADED[folder] = _load_from_folder(folder)
         return _LOADED[folder]
@@ -80,8 +82,8 @@ def _load_from_folder(folder: Path) -> RewardModelScorer:
     with _preserve_rng_state():
         model, tokenizer = load_model(folder).eval(), load_tokenizer(folder)
     if model.config.num_labels != 1:
-        message = f"the model that is to score gives {model.config.num_labels} numbers for a text, not one"
-        raise StepError(message, "name a stage that trains a `reward_model`, or a published scorer")
+        message = f"a reward model must have one label, and this one has {model.config.num_labels}"
+        raise StepError(message, "name a stage that trains a `reward_model`, or a published reward model")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     model.config.pad_token_id = tokenizer.pad_token_id
@@ -93,7 +95,7 @@ def _load_from_folder(folder: Path) -> RewardModelScorer:
 
 @contextmanager
 def _preserve_rng_state() -> Generator[None]:
-    """What is loaded within draws no random number from a training that goes on, or is resumed."""
+    """Restore the random number generators, so that loading does not affect a training run."""
     import numpy
     import torch
 
@@ -108,7 +110,7 @@ def _preserve_rng_state() -> Generator[None]:
 
 
 def _check_scorer(folder: Path) -> None:
-    """Weights that write would load with a head drawn at random."""
+    """Refuse a generative model: its scoring head would be initialized at random."""
     from posttrain.runtime.models import model_origin, peft_adapters
 
     task = (
@@ -117,15 +119,15 @@ def _check_scorer(folder: Path) -> None:
         else model_origin.model_task(folder)
     )
     if task != peft_adapters.SEQ_CLS:
-        message = "the model that is to score is no reward model: it writes text"
-        raise StepError(message, "name a stage that trains a `reward_model`, or a published scorer")
+        message = "the model is not a reward model: it generates text"
+        raise StepError(message, "name a stage that trains a `reward_model`, or a published reward model")
 
 
 def _check_not_sharded() -> None:
-    """Every process holds the scorer whole. Where weights are divided as they are loaded, none would."""
+    """Refuse strategies that shard weights during loading: each process needs the full reward model."""
     from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
     from transformers.integrations.fsdp import is_fsdp_enabled
 
     if is_deepspeed_zero3_enabled() or is_fsdp_enabled():
-        message = "a reward model cannot score where the strategy divides the weights of all models"
-        raise StepError(message, "place the stage by ddp, zero1 or zero2")
+        message = "a reward model cannot be used with a strategy that shards the weights (fsdp, zero3)"
+        raise StepError(message, "use the strategy ddp, zero1 or zero2 for the stage")

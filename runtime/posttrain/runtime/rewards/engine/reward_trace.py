@@ -1,6 +1,6 @@
-"""Keeps what every node gave for every completion of a training run, a Parquet file for each batch.
+"""Records the values of every node for every completion of a training run, one Parquet file per batch.
 
-A run that goes on from a checkpoint writes the files of the steps after it again, under their names.
+A run that resumes from a checkpoint overwrites the files of the steps after it.
 """
 
 import json
@@ -18,7 +18,7 @@ _ARROW_TYPES = {"number": "float64", "integer": "int64", "boolean": "bool"}
 @dataclass
 class RewardTrace:
     folder: Path
-    # Batches written in each step so far.
+    # The number of batches written in each step.
     _batch_counts: dict[int, int] = field(default_factory=dict[int, int])
 
     def write(
@@ -52,5 +52,5 @@ def _to_arrow(values: Sequence[Any], type: str) -> Any:
 
     if type in _ARROW_TYPES:
         return pyarrow.array(values, pyarrow.type_for_alias(_ARROW_TYPES[type]))
-    written = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
-    return pyarrow.array(written, pyarrow.string())
+    texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+    return pyarrow.array(texts, pyarrow.string())

@@ -1,6 +1,6 @@
-"""Calls a user's function in processes of its own, which are killed when they take too long.
+"""Calls a user-defined function in worker processes, which are killed at a timeout.
 
-The processes stay for the next batch: a training step must not pay for a start each time.
+Idle processes are reused for the next batch, to save their startup time.
 """
 
 import atexit
@@ -18,7 +18,7 @@ from posttrain.runtime.hosting.host_client import START_SECONDS, HostClient
 
 @dataclass(frozen=True)
 class CallResult:
-    """What one call gave: a value with perhaps a reason, an error, or `timed_out` when it was cut short."""
+    """The result of one call: a value with an optional reason, an error, or a timeout."""
 
     value: Any = None
     reason: str | None = None
@@ -30,24 +30,24 @@ class CallResult:
 class UserFunction:
     file: Path
     name: str
-    # Folders that the file may import from.
+    # Folders to import from.
     folders: tuple[str, ...] = ()
 
 
 def _start_process(function: UserFunction) -> HostClient:
-    """A process that has loaded the function's file."""
+    """Start a process and wait until it has loaded the function's file."""
     host = HostClient(sys.executable, "function", function.file, function.name, {}, function.folders, {})
-    first = host.wait_until_ready()
-    if first is None or "error" in first:
+    reply = host.wait_until_ready()
+    if reply is None or "error" in reply:
         host.stop()
-        said = first["error"] if first else f"it is not loaded after {START_SECONDS:g} s"
-        raise StepError(f"{function.file.name}: {said}", "mend the file; try it with `recipe reward`")
+        reason = reply["error"] if reply else f"loading took longer than {START_SECONDS:g} s"
+        raise StepError(f"{function.file.name}: {reason}", "fix the file, and test it with `recipe reward`")
     return host
 
 
 @dataclass
 class _IdleProcesses:
-    """The processes that wait for work, by function."""
+    """The idle processes of each function."""
 
     processes: dict[UserFunction, list[HostClient]] = field(
         default_factory=dict[UserFunction, list[HostClient]]
@@ -56,9 +56,9 @@ class _IdleProcesses:
 
     def take(self, function: UserFunction) -> HostClient:
         with self.lock:
-            waiting = self.processes.get(function, [])
-            while waiting:
-                host = waiting.pop()
+            idle = self.processes.get(function, [])
+            while idle:
+                host = idle.pop()
                 if host.is_alive:
                     return host
                 host.stop()
@@ -70,7 +70,7 @@ class _IdleProcesses:
 
     def close(self) -> None:
         with self.lock:
-            stopping = [host for waiting in self.processes.values() for host in waiting]
+            stopping = [host for idle in self.processes.values() for host in idle]
             self.processes.clear()
         for host in stopping:
             host.stop()
@@ -81,7 +81,7 @@ atexit.register(_IDLE_PROCESSES.close)
 
 
 def close_idle_processes() -> None:
-    """End the processes that wait; the next call starts new ones."""
+    """Stop all idle processes. The next call starts new ones."""
     _IDLE_PROCESSES.close()
 
 
@@ -99,11 +99,11 @@ def call_many(
 
 def _call(function: UserFunction, arguments: dict[str, Any], seconds: float) -> CallResult:
     host = _IDLE_PROCESSES.take(function)
-    answer = host.request(arguments, seconds)
-    if answer is None or not host.is_alive:
+    reply = host.request(arguments, seconds)
+    if reply is None or not host.is_alive:
         host.stop()
     else:
         _IDLE_PROCESSES.put(function, host)
-    if answer is None:
+    if reply is None:
         return CallResult(timed_out=True)
-    return CallResult(answer.get("value"), answer.get("reason"), answer.get("error"))
+    return CallResult(reply.get("value"), reply.get("reason"), reply.get("error"))

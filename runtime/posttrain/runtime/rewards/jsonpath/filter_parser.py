@@ -1,6 +1,6 @@
-"""A JSON query with its filters: their grammar, and which comparisons make sense.
+"""Parses JSONPath queries with filters, and checks that their comparisons are well-typed.
 
-A text that is no query, or that compares what cannot be compared, raises ValueError and says where.
+An invalid query raises ValueError with the position.
 """
 
 import re
@@ -30,14 +30,14 @@ def parse_query(text: str) -> Query:
     reader.expect("$")
     query = reader.parse_query(from_root=True)
     if reader.position < len(text):
-        reader.fail("this is no step of a query")
+        reader.fail("invalid segment of a query")
     return query
 
 
 def parse_condition(reader: QueryParser) -> Test:
     reader.depth += 1
     if reader.depth > MAX_DEPTH:
-        reader.fail("nested too deep")
+        reader.fail("nested too deeply")
     parts = [_parse_and(reader)]
     while _take_operator(reader, "||"):
         parts.append(_parse_and(reader))
@@ -106,10 +106,11 @@ def _parse_operand(reader: QueryParser) -> Operand:
 
 
 def _parse_function(reader: QueryParser) -> Function:
-    found = reader.match(FUNCTION)
-    if found is None:
-        reader.fail("a value, a query or a function was expected")
-    takes = FUNCTIONS[found[1]][0] if found[1] in FUNCTIONS else reader.fail(f"no function `{found[1]}`")
+    match = reader.match(FUNCTION)
+    if match is None:
+        reader.fail("expected a value, a query or a function")
+    name = match[1]
+    signature = FUNCTIONS[name][0] if name in FUNCTIONS else reader.fail(f"unknown function `{name}`")
     arguments: list[Operand] = []
     reader.skip_blank()
     while not reader.take(")"):
@@ -118,23 +119,23 @@ def _parse_function(reader: QueryParser) -> Function:
             reader.skip_blank()
         arguments.append(_parse_argument(reader))
         reader.skip_blank()
-    if len(arguments) != len(takes):
-        reader.fail(f"`{found[1]}` takes {len(takes)}")
-    for kind, argument in zip(takes, arguments, strict=True):
+    if len(arguments) != len(signature):
+        reader.fail(f"`{name}` takes {len(signature)} arguments, not {len(arguments)}")
+    for kind, argument in zip(signature, arguments, strict=True):
         if not (isinstance(argument, Query) if kind == "n" else _is_value(argument)):
-            reader.fail(f"`{found[1]}` does not take this")
-    return Function(found[1], tuple(arguments))
+            reader.fail(f"invalid type of an argument of `{name}`")
+    return Function(name, tuple(arguments))
 
 
 def _parse_argument(reader: QueryParser) -> Operand:
-    """A value, or a whole condition where a function would take one."""
+    """An operand, or a logical expression as an argument."""
     start = reader.position
-    found = _parse_operand(reader)
+    operand = _parse_operand(reader)
     after = reader.position
     reader.skip_blank()
     if reader.text[reader.position : reader.position + 1] in (",", ")"):
         reader.position = after
-        return found
+        return operand
     reader.position = start
     return parse_condition(reader)
 
@@ -152,7 +153,7 @@ def _is_value(operand: Operand) -> bool:
 
 
 def _check_comparable(reader: QueryParser, operand: Operand) -> Operand:
-    return operand if _is_value(operand) else reader.fail("this is no single value, to be compared")
+    return operand if _is_value(operand) else reader.fail("only single values can be compared")
 
 
 def _check_test(reader: QueryParser, operand: Operand) -> Test:
@@ -162,4 +163,4 @@ def _check_test(reader: QueryParser, operand: Operand) -> Test:
         case Function(name) if FUNCTIONS[name][1] == "t":
             return operand
         case _:
-            return reader.fail("this is true or false of nothing; compare it")
+            return reader.fail("a value is not a condition: compare it")

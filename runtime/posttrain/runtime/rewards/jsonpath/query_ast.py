@@ -1,4 +1,4 @@
-"""Queries of RFC 9535 (JSONPath) as data."""
+"""The syntax tree of JSONPath queries (RFC 9535)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Wildcard:
-    """The wildcard."""
+    """The wildcard selector `*`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """From the root, or (`@`) from the value that a filter looks at."""
+    """A query from the root (`$`), or from the current value of a filter (`@`)."""
 
     segments: tuple[Segment, ...]
     from_root: bool = True
 
     @property
     def singular(self) -> bool:
-        """Whether it can find one value at the most."""
+        """Whether the query finds at most one value."""
         return all(
             not segment.descendant
             and len(segment.selectors) == 1
@@ -68,7 +68,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class LogicalExpression:
-    """`all` or `any` of the parts, or `not` the only one."""
+    """AND (`all`) or OR (`any`) of the parts, or NOT (`not`) of a single part."""
 
     kind: str
     parts: tuple["Test", ...]
@@ -76,7 +76,7 @@ class LogicalExpression:
 
 Operand = Literal | Query | Function | LogicalExpression | Comparison
 Test = LogicalExpression | Comparison | Query | Function
-# What a function takes and gives: v a value, n the nodes of a query, t a truth.
+# The argument types and the result type of each function: v is a value, n a node list, t a truth value.
 FUNCTIONS = {
     "length": ("v", "v"),
     "count": ("n", "v"),

@@ -1,4 +1,4 @@
-"""The values that a JSON query finds."""
+"""Evaluates JSONPath queries."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -23,18 +23,18 @@ MAX_PATTERN_LENGTH = 500
 
 
 class TooManyNodesError(ValueError):
-    """More values than a query may look at."""
+    """A query visits more values than the limit."""
 
 
 class Nothing:
-    """What a query that found nothing compares as."""
+    """The result of a query without values, in a comparison."""
 
 
 NOTHING = Nothing()
 
 
 def find_values(query: Query, value: Any) -> list[Any]:
-    """In document order. Raises TooManyNodesError."""
+    """The values that a query finds, in document order. Raises TooManyNodesError."""
     return list(QueryEvaluator(value).nodes(query, value))
 
 
@@ -60,10 +60,10 @@ class QueryEvaluator:
     def count_visit(self) -> None:
         self.visited += 1
         if self.visited > MAX_NODES:
-            raise TooManyNodesError(f"a query that looks at more than {MAX_NODES:,} values")
+            raise TooManyNodesError(f"the query visits more than {MAX_NODES:,} values")
 
     def descendants(self, node: Any) -> Iterator[Any]:
-        """The node and all in it, each before what it holds."""
+        """The node and its descendants, parents before children."""
         waiting = [node]
         while waiting:
             self.count_visit()
@@ -164,7 +164,7 @@ def _is_less(left: Any, right: Any) -> bool:
 
 
 def _is_equal(left: Any, right: Any) -> bool:
-    """As JSON: 1 is 1.0, and true is no 1."""
+    """JSON equality: 1 equals 1.0, and true does not equal 1."""
     if isinstance(left, list) and isinstance(right, list):
         one, two = cast(list[Any], left), cast(list[Any], right)
         return len(one) == len(two) and all(map(_is_equal, one, two))
@@ -177,26 +177,26 @@ def _is_equal(left: Any, right: Any) -> bool:
 
 
 def _matches(name: str, text: Any, pattern: Any) -> bool:
-    """A pattern that is none, or that takes too long, matches nothing."""
+    """Whether a pattern matches. An invalid pattern, and one that times out, match nothing."""
     import regex
 
     if not isinstance(text, str) or not isinstance(pattern, str) or len(pattern) > MAX_PATTERN_LENGTH:
         return False
     try:
-        made = regex.compile(_translate_pattern(pattern))
-        tried = made.fullmatch if name == "match" else made.search
-        return tried(text, timeout=PATTERN_SECONDS) is not None
+        compiled = regex.compile(_translate_pattern(pattern))
+        method = compiled.fullmatch if name == "match" else compiled.search
+        return method(text, timeout=PATTERN_SECONDS) is not None
     except (regex.error, TimeoutError):
         return False
 
 
 def _translate_pattern(pattern: str) -> str:
-    """RFC 9485 in Python's syntax: its dot leaves out both characters that end a line."""
-    made: list[str] = []
+    """Translate an RFC 9485 pattern to Python's syntax. Its dot matches neither \\n nor \\r."""
+    pieces: list[str] = []
     at, in_class = 0, False
     while at < len(pattern):
         piece = pattern[at : at + 2] if pattern[at] == "\\" else pattern[at]
         in_class = (in_class or piece == "[") and piece != "]"
-        made.append("[^\\n\\r]" if piece == "." and not in_class else piece)
+        pieces.append("[^\\n\\r]" if piece == "." and not in_class else piece)
         at += len(piece)
-    return "".join(made)
+    return "".join(pieces)

@@ -1,4 +1,4 @@
-"""The steps of a JSON query, read from its text: names, places, slices, strings with their escapes."""
+"""Parses the segments of a JSONPath query: names, indices, slices and strings."""
 
 import re
 from collections.abc import Callable
@@ -23,8 +23,8 @@ HEX = re.compile(r"[0-9A-Fa-f]{4}")
 
 
 class QueryParser:
-    """A cursor over the text of a query. The grammar of filters comes in as `condition`, and the modules do
-    not import each other."""
+    """A cursor over the text of a query. The parser of filters is passed in as `condition`, which avoids a
+    circular import."""
 
     def __init__(self, text: str, condition: Callable[["QueryParser"], Test]):
         self.text = text
@@ -46,12 +46,12 @@ class QueryParser:
 
     def expect(self, mark: str) -> None:
         if not self.take(mark):
-            self.fail(f"`{mark}` was expected")
+            self.fail(f"expected `{mark}`")
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        found = pattern.match(self.text, self.position)
-        self.position = found.end() if found else self.position
-        return found
+        match = pattern.match(self.text, self.position)
+        self.position = match.end() if match else self.position
+        return match
 
     def parse_query(self, from_root: bool) -> Query:
         segments: list[Segment] = []
@@ -77,7 +77,7 @@ class QueryParser:
         if self.take("*"):
             return Wildcard()
         name = self.match(SHORTHAND)
-        return name[0] if name else self.fail("a name was expected")
+        return name[0] if name else self.fail("expected a name")
 
     def parse_brackets(self) -> tuple[Selector, ...]:
         self.skip_blank()
@@ -102,38 +102,38 @@ class QueryParser:
         return self.parse_index_or_slice()
 
     def parse_index_or_slice(self) -> int | Slice:
-        """An index, or a slice with up to three of them."""
-        found: list[int | None] = [self.parse_integer()]
-        while len(found) < 3:
+        """An index, or a slice with up to three integers."""
+        integers: list[int | None] = [self.parse_integer()]
+        while len(integers) < 3:
             start = self.position
             self.skip_blank()
             if not self.take(":"):
                 self.position = start
                 break
             self.skip_blank()
-            found.append(self.parse_integer())
-        if len(found) > 1:
-            return Slice(*[*found, None][:3])
-        return found[0] if found[0] is not None else self.fail("a name, an index or a filter was expected")
+            integers.append(self.parse_integer())
+        if len(integers) > 1:
+            return Slice(*[*integers, None][:3])
+        return integers[0] if integers[0] is not None else self.fail("expected a name, an index or a filter")
 
     def parse_integer(self) -> int | None:
-        found = self.match(INTEGER)
-        if found is None:
+        match = self.match(INTEGER)
+        if match is None:
             return None
-        value = int(found[0]) if len(found[0]) < 20 else MAX_INTEGER + 1
-        return value if abs(value) <= MAX_INTEGER else self.fail("an index beyond 2^53")
+        value = int(match[0]) if len(match[0]) < 20 else MAX_INTEGER + 1
+        return value if abs(value) <= MAX_INTEGER else self.fail("index out of range (2^53)")
 
     def parse_string(self) -> str:
         quote = self.text[self.position]
         self.position += 1
-        made: list[str] = []
+        characters: list[str] = []
         while not self.take(quote):
             here = self.text[self.position : self.position + 1]
             if not here or here < " ":
-                self.fail("a string is not closed, or holds a control character")
+                self.fail("a string is not closed, or contains a control character")
             self.position += 1
-            made.append(self.parse_escape(quote) if here == "\\" else here)
-        return "".join(made)
+            characters.append(self.parse_escape(quote) if here == "\\" else here)
+        return "".join(characters)
 
     def parse_escape(self, quote: str) -> str:
         here = self.text[self.position : self.position + 1]
@@ -142,20 +142,20 @@ class QueryParser:
             return quote
         if here == "u":
             return self.parse_unicode_escape()
-        return ESCAPES[here] if here in ESCAPES else self.fail("no such escape")
+        return ESCAPES[here] if here in ESCAPES else self.fail("unknown escape sequence")
 
     def parse_unicode_escape(self) -> str:
         high = self.parse_hex()
         if 0xDC00 <= high < 0xE000:
-            self.fail("half a character")
+            self.fail("unpaired surrogate")
         if not 0xD800 <= high < 0xDC00:
             return chr(high)
         self.expect("\\u")
         low = self.parse_hex()
         if not 0xDC00 <= low < 0xE000:
-            self.fail("half a character")
+            self.fail("unpaired surrogate")
         return chr(0x10000 + (high - 0xD800) * 0x400 + low - 0xDC00)
 
     def parse_hex(self) -> int:
-        found = self.match(HEX)
-        return int(found[0], 16) if found else self.fail("four hexadecimal digits were expected")
+        match = self.match(HEX)
+        return int(match[0], 16) if match else self.fail("expected four hexadecimal digits")

@@ -1,1 +1,1 @@
-"""The reward ops: a file declares an op, or a pair of sibling ops, and computes it."""
+"""The reward ops. Each file declares and computes one op, or a pair of sibling ops."""

@@ -1,4 +1,4 @@
-"""Whether all of several conditions hold, and whether any of them does."""
+"""Logical AND and OR over several conditions."""
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.runtime.rewards.engine.kleene_logic import Truth, kleene_all, kleene_any
@@ -7,15 +7,17 @@ from posttrain.spec.extension import Operand, RewardOp
 
 ALL = RewardOp(
     name="all",
-    summary="True when all of its conditions hold; open when that hangs on an open one.",
-    operands={"of": Operand(type="boolean", many=True, description="The conditions that must all hold.")},
+    summary="True if all conditions hold, false if at least one does not. Abstains if the result depends on a"
+    " condition that abstains.",
+    operands={"of": Operand(type="boolean", many=True, description="The conditions to combine.")},
     yields="boolean",
     range=min_range,
 )
 ANY = RewardOp(
     name="any",
-    summary="True when one of its conditions holds; open when that hangs on an open one.",
-    operands={"of": Operand(type="boolean", many=True, description="The conditions of which one must hold.")},
+    summary="True if at least one condition holds, false if none does. Abstains if the result depends on a"
+    " condition that abstains.",
+    operands={"of": Operand(type="boolean", many=True, description="The conditions to combine.")},
     yields="boolean",
     range=max_range,
 )

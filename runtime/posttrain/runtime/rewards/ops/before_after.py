@@ -8,31 +8,31 @@ from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class Before(Params):
-    separator: str = field(min_length=1, description="The separator.")
+    separator: str = field(min_length=1, description="The separator, matched literally.")
     pick: Literal["first", "last"] = field(
-        default="first", description="Which occurrence of the separator counts, if there are several."
+        default="first", description="The occurrence of the separator to use if there are several."
     )
 
 
 class After(Params):
-    separator: str = field(min_length=1, description="The separator.")
+    separator: str = field(min_length=1, description="The separator, matched literally.")
     pick: Literal["first", "last"] = field(
-        default="last", description="Which occurrence of the separator counts, if there are several."
+        default="last", description="The occurrence of the separator to use if there are several."
     )
 
 
 BEFORE = RewardOp(
     name="before",
-    summary="The text before a separator; absent when the separator is not there.",
+    summary="The text before a separator. Absent if the separator does not occur.",
     params=Before,
-    operands={"of": Operand(type="text", description="The text in which the separator is looked for.")},
+    operands={"of": Operand(type="text", description="The text to search.")},
     yields="text",
 )
 AFTER = RewardOp(
     name="after",
-    summary="The text after a separator; absent when the separator is not there.",
+    summary="The text after a separator. Absent if the separator does not occur.",
     params=After,
-    operands={"of": Operand(type="text", description="The text in which the separator is looked for.")},
+    operands={"of": Operand(type="text", description="The text to search.")},
     yields="text",
 )
 

@@ -12,16 +12,17 @@ class Between(Params):
     close: str = field(min_length=1, description="The closing tag.")
     pick: Literal["first", "last", "only"] = field(
         default="first",
-        description="Which pair counts, if there are several; `only` wants each tag just once.",
+        description="The pair of tags to use if there are several. `only` requires that each tag occurs"
+        " exactly once.",
     )
-    strip: bool = field(default=True, description="Drop white space around the text.")
+    strip: bool = field(default=True, description="Strip white space at both ends of the result.")
 
 
 EXTENSION = RewardOp(
     name="between",
-    summary="The text between an opening and a closing tag; absent when they are not there in order.",
+    summary="The text between an opening and a closing tag. Absent if there is no such pair.",
     params=Between,
-    operands={"of": Operand(type="text", description="The text in which the tags are looked for.")},
+    operands={"of": Operand(type="text", description="The text to search.")},
     yields="text",
 )
 
@@ -31,7 +32,7 @@ def run(params: Between, operands: Operands, batch: Batch) -> list[str | None]:
 
 
 def extract_between(text: str, params: Between) -> str | None:
-    """The text of the pair that counts; None when there is no such pair."""
+    """The text between the selected pair of tags, or None if there is no such pair."""
     if params.pick == "only" and (text.count(params.open) != 1 or text.count(params.close) != 1):
         return None
     start = _content_start(text, params)
@@ -42,7 +43,7 @@ def extract_between(text: str, params: Between) -> str | None:
 
 
 def _content_start(text: str, params: Between) -> int:
-    """Where the text begins: after the opening tag, for `last` that of the last whole pair."""
+    """The index after the opening tag; for `last`, the opening tag of the last complete pair."""
     if params.pick == "last":
         closing = text.rfind(params.close)
         opening = text.rfind(params.open, 0, closing) if closing >= 0 else -1

@@ -1,4 +1,4 @@
-"""What a LaTeX box holds."""
+"""The content of a LaTeX box."""
 
 import re
 from typing import Literal
@@ -13,15 +13,16 @@ _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 class Boxed(Params):
     pick: Literal["first", "last", "only"] = field(
-        default="last", description="Which box counts, if there are several; `only` then takes none."
+        default="last",
+        description="The box to use if there are several. `only` requires exactly one box.",
     )
 
 
 EXTENSION = RewardOp(
     name="boxed",
-    summary="What a box, \\boxed{...} or \\fbox{...}, holds between its braces; absent when none is closed.",
+    summary="The content of \\boxed{...} or \\fbox{...}. Absent if the text has no box with balanced braces.",
     params=Boxed,
-    operands={"of": Operand(type="text", description="The text in which a box is looked for.")},
+    operands={"of": Operand(type="text", description="The text to search.")},
     yields="text",
 )
 
@@ -31,28 +32,28 @@ def run(params: Boxed, operands: Operands, batch: Batch) -> list[str | None]:
 
 
 def extract_boxed(text: str, pick: str) -> str | None:
-    """The content of the box that counts, without the white space around it."""
-    found = find_boxes(text)
-    if not found or (pick == "only" and len(found) > 1):
+    """The content of the selected box, without surrounding white space."""
+    boxes = find_boxes(text)
+    if not boxes or (pick == "only" and len(boxes) > 1):
         return None
-    return found[-1] if pick == "last" else found[0]
+    return boxes[-1] if pick == "last" else boxes[0]
 
 
 def find_boxes(text: str) -> list[str]:
-    """The contents of all closed boxes that lie in no other, in order."""
-    found: list[str] = []
+    """The contents of all closed, outermost boxes, in order."""
+    boxes: list[str] = []
     at = 0
     while box := _BOX.search(text, at):
         end = _find_closing_brace(text, box.end())
-        if end is None:  # never closed, and then no box after it can be told from its content
+        if end is None:  # an unclosed box: boxes after it may be part of its content
             break
-        found.append(text[box.end() : end].strip())
+        boxes.append(text[box.end() : end].strip())
         at = end + 1
-    return found
+    return boxes
 
 
 def _find_closing_brace(text: str, at: int) -> int | None:
-    """Where the brace is that closes the one before `at`; escaped braces do not count."""
+    """The index of the brace that closes the one before `at`. Escaped braces are ignored."""
     depth = 1
     for brace in _BRACE.finditer(text, at):
         if brace[0] in "{}":

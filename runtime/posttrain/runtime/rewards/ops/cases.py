@@ -1,4 +1,4 @@
-"""The number of the first condition that holds."""
+"""The value of the first case whose condition holds."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
 
 
 def _reachable_cases(operands: Ranges) -> Iterator[tuple[int, bool]]:
-    """Each case with whether it can be the first that holds; the last is `otherwise`."""
+    """Yield the index of each case and whether it can be selected. The last one is `otherwise`."""
     decided = False
     for place, when in enumerate(operands["of.when"]):
         yield place, not decided and not is_never_true(when)
@@ -27,33 +27,34 @@ def value_range(params: object, operands: Ranges) -> Interval:
 
 
 def remarks(params: object, operands: Ranges) -> Sequence[Remark]:
-    found: list[Remark] = []
+    unreachable: list[Remark] = []
     for place, reached in _reachable_cases(operands):
         if not reached:
             last = place == len(operands["of.when"])
             at = ("otherwise",) if last else ("of", place)
             message = (
-                "a case before it always holds"
+                "an earlier case always holds"
                 if last or not is_never_true(operands["of.when"][place])
                 else ""
             )
-            found.append(Remark(kind="unreachable", message=message or "this never holds", at=at))
-    return found
+            message = message or "this condition never holds"
+            unreachable.append(Remark(kind="unreachable", message=message, at=at))
+    return unreachable
 
 
 EXTENSION = RewardOp(
     name="cases",
-    summary="`then` of the first case whose condition holds, else `otherwise`; it abstains when it meets an"
-    " open condition first.",
+    summary="The value `then` of the first case whose condition holds, or `otherwise` if none holds. Abstains"
+    " if a condition abstains before one holds.",
     operands={
         "of": Operand(
             fields={
                 "when": Operand(type="boolean", description="The condition of this case."),
-                "then": Operand(type="number", description="The number that this case gives."),
+                "then": Operand(type="number", description="The value of this case."),
             },
-            description="The cases, tried in their order.",
+            description="The cases, evaluated in order.",
         ),
-        "otherwise": Operand(type="number", description="The number where no case holds."),
+        "otherwise": Operand(type="number", description="The value if no case holds."),
     },
     yields="number",
     range=value_range,

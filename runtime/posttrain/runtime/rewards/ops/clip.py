@@ -1,4 +1,4 @@
-"""A number held within bounds."""
+"""Limits a number to a range."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,8 @@ from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 
 
 class Clip(Params):
-    low: float | None = field(default=None, description="The least value.")
-    high: float | None = field(default=None, description="The greatest value.")
+    low: float | None = field(default=None, description="The lower bound. None by default: no lower bound.")
+    high: float | None = field(default=None, description="The upper bound. None by default: no upper bound.")
 
 
 def clip_value(value: float, params: Clip) -> float:
@@ -28,15 +28,15 @@ def remarks(params: Clip, operands: Ranges) -> Sequence[Remark]:
     if params.low is None and params.high is None:
         return (Remark(kind="refused", message="`clip` needs `low`, `high` or both"),)
     if params.low is not None and params.high is not None and params.low > params.high:
-        return (Remark(kind="refused", message="`low` lies above `high`", at=("low",)),)
+        return (Remark(kind="refused", message="`low` is greater than `high`", at=("low",)),)
     return ()
 
 
 EXTENSION = RewardOp(
     name="clip",
-    summary="A number, or the bound that it lies beyond.",
+    summary="A number limited to the range from `low` to `high`. A value outside becomes the nearest bound.",
     params=Clip,
-    operands={"of": Operand(type="number", description="The number that is kept within the bounds.")},
+    operands={"of": Operand(type="number", description="The number to limit.")},
     yields="number",
     range=value_range,
     remarks=remarks,

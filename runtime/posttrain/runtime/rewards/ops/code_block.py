@@ -1,4 +1,4 @@
-"""A fenced block of code."""
+"""The code of a fenced Markdown block."""
 
 import re
 from collections.abc import Iterator
@@ -13,18 +13,19 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 
 class CodeBlock(Params):
     language: str | list[str] | None = field(
-        default=None, description="Only blocks marked as this language, or as one of these."
+        default=None,
+        description="Use only blocks tagged with this language, or with one of these. By default, any block.",
     )
     pick: Literal["first", "last"] = field(
-        default="last", description="Which block counts, if there are several."
+        default="last", description="The block to use if there are several."
     )
 
 
 EXTENSION = RewardOp(
     name="code_block",
-    summary="The code of a fenced block; absent when none is opened and closed.",
+    summary="The code of a fenced Markdown block. Absent if the text has no closed block.",
     params=CodeBlock,
-    operands={"of": Operand(type="text", description="The text in which a fenced block is looked for.")},
+    operands={"of": Operand(type="text", description="The text to search.")},
     yields="text",
 )
 
@@ -34,15 +35,16 @@ def run(params: CodeBlock, operands: Operands, batch: Batch) -> list[str | None]
 
 
 def extract_code_block(text: str, params: CodeBlock) -> str | None:
-    wanted = [params.language] if isinstance(params.language, str) else params.language
-    found = [code for language, code in find_code_blocks(text) if wanted is None or language in wanted]
-    if not found:
+    languages = [params.language] if isinstance(params.language, str) else params.language
+    blocks = [code for language, code in find_code_blocks(text) if languages is None or language in languages]
+    if not blocks:
         return None
-    return found[-1] if params.pick == "last" else found[0]
+    return blocks[-1] if params.pick == "last" else blocks[0]
 
 
 def find_code_blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Language and code of each block that is closed, by a fence as long as the one that opens it."""
+    """Yield the language and the code of each closed block. The closing fence is at least as long as the
+    opening one."""
     fence, language, lines = "", "", list[str]()
     for line in text.split("\n"):
         match = _FENCE.match(line.rstrip("\r"))

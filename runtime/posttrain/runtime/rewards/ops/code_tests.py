@@ -1,4 +1,4 @@
-"""What share of its tests a program passes. It runs in a sandbox, and never sees what is expected of it."""
+"""The share of tests that a program passes. It runs in a sandbox and never sees the expected results."""
 
 import os
 from collections import Counter
@@ -19,47 +19,65 @@ _MAX_REASON_LENGTH = 500
 
 def _check_language(language: str) -> None:
     if language not in LANGUAGE_NAMES:
-        raise ValueError(f"programs can be in: {', '.join(LANGUAGE_NAMES)}")
+        raise ValueError(f"unknown language `{language}`; supported: {', '.join(LANGUAGE_NAMES)}")
 
 
 class CodeTests(Params):
-    language: str = field(default="python", check=_check_language, description="The programs' language.")
+    language: str = field(default="python", check=_check_language, description="The programming language.")
     score: Literal["share", "all"] = field(
-        default="share", description="The share of tests passed; or 1 when all are, else 0."
+        default="share",
+        description="`share`: the share of tests passed. `all`: 1 if every test passes, else 0.",
     )
     compare: Literal["lines", "exact", "words"] = field(
         default="lines",
-        description="How outputs are compared: by lines, not minding space at their ends; to the letter;"
-        " or word by word.",
+        description="How outputs are compared. `lines` ignores white space at the ends of lines, `exact`"
+        " compares every character, `words` compares the words.",
     )
     tolerance: float = field(
-        default=0.0, ge=0, description="How far numbers may be off: results of calls, and words by `words`."
+        default=0.0,
+        ge=0,
+        description="The absolute and relative tolerance for numbers, in results of calls and in outputs"
+        " compared by `words`.",
     )
-    timeout_seconds: float = field(default=10.0, gt=0, description="The longest that one test may take.")
-    cpu_seconds: int = field(default=5, ge=1, description="The time of a core that one test may use up.")
+    timeout_seconds: float = field(
+        default=10.0, gt=0, description="Wall-clock limit of one test, in seconds."
+    )
+    cpu_seconds: int = field(default=5, ge=1, description="CPU time limit of one test, in seconds.")
     total_timeout_seconds: float = field(
-        default=60.0, gt=0, description="The longest that all its tests may take."
+        default=60.0, gt=0, description="Wall-clock limit of all tests of a program, in seconds."
     )
-    memory_mb: int = field(default=512, ge=64, description="Memory of a program, all its processes together.")
+    memory_mb: int = field(
+        default=512, ge=64, description="Memory limit of a program with all its processes, in MB."
+    )
     processes: int = field(
-        default=1, ge=1, le=64, description="Processes of a program; with 1 it can start none, only threads."
+        default=1,
+        ge=1,
+        le=64,
+        description="Limit on the processes of a program. With 1 it can start threads, but no processes.",
     )
-    disk_mb: int = field(default=0, ge=0, description="Room for files in /tmp; with 0 there are none.")
-    output_kb: int = field(default=1024, ge=1, description="The longest output; a longer one is wrong.")
+    disk_mb: int = field(
+        default=0, ge=0, description="Size limit of /tmp, in MB. With 0 it cannot write files."
+    )
+    output_kb: int = field(
+        default=1024, ge=1, description="Output limit, in kB. A longer output fails the test."
+    )
     sandbox: Literal["namespaces", "landlock"] = field(
         default="namespaces",
-        description="The sandbox: `namespaces` by bubblewrap; `landlock` where these cannot be made, as in"
-        " containers: weaker, and without threads, processes and files.",
+        description="The sandbox. `namespaces` uses bubblewrap. `landlock` works where namespaces are not"
+        " available, as in many containers. It is weaker, and allows no threads, processes or files.",
     )
     concurrency: int | None = field(
-        default=None, ge=1, le=256, description="Programs that run at the same time; else as many as cores."
+        default=None,
+        ge=1,
+        le=256,
+        description="The number of programs that run at the same time. By default, the number of CPU cores.",
     )
     on_error: NumberFallback = field(
-        default="abstain", description=f"For tests that are none: {FALLBACK_DESCRIPTION}"
+        default="abstain", description=f"For invalid tests in a row: {FALLBACK_DESCRIPTION}"
     )
     on_timeout: Literal["count", "abstain", "fail"] | float = field(
         default="count",
-        description="For a program of which a test ran out of time: `count` takes the test as not passed;"
+        description="For a program that exceeds a time limit: `count` counts the test as failed;"
         f" {FALLBACK_DESCRIPTION}",
     )
 
@@ -84,31 +102,33 @@ def value_range(params: CodeTests, operands: Ranges) -> Interval:
 
 
 def remarks(params: CodeTests, operands: Ranges) -> Sequence[Remark]:
-    found: list[Remark] = []
+    conflicts: list[Remark] = []
     if params.sandbox == "landlock":
-        for name, given in (("processes", params.processes > 1), ("disk_mb", params.disk_mb > 0)):
-            if given:
-                message = "programs contained by landlock have one process and no files"
-                found.append(Remark(kind="refused", message=message, at=(name,)))
+        for name, enabled in (("processes", params.processes > 1), ("disk_mb", params.disk_mb > 0)):
+            if enabled:
+                message = "the landlock sandbox allows one process and no files"
+                conflicts.append(Remark(kind="refused", message=message, at=(name,)))
     if params.memory_mb < 64 * params.processes:
-        message = f"{params.memory_mb} MB do not go round: each of {params.processes} processes needs 64"
-        found.append(Remark(kind="refused", message=message, at=("memory_mb",)))
+        message = (
+            f"{params.memory_mb} MB is too little memory: each of {params.processes} processes needs 64 MB"
+        )
+        conflicts.append(Remark(kind="refused", message=message, at=("memory_mb",)))
     if params.tolerance and params.compare == "exact":
-        message = "outputs compared to the letter know no tolerance"
-        found.append(Remark(kind="refused", message=message, at=("tolerance",)))
-    return found
+        message = "`tolerance` has no effect with `compare: exact`"
+        conflicts.append(Remark(kind="refused", message=message, at=("tolerance",)))
+    return conflicts
 
 
 EXTENSION = RewardOp(
     name="code_tests",
-    summary="The share of its tests that a program passes, from 0 to 1; 0 when there is no program. A test is"
-    " {stdin, stdout} or {call, args, expected}; a row has a list of them, or that list as JSON. Programs run"
-    " in a sandbox, each test in a process of its own, and what they give is compared outside.",
+    summary="The share of tests that a program passes, from 0 to 1; 0 if there is no program. A test is"
+    " {stdin, stdout} or {call, args, expected}; a row has a list of tests, or that list as JSON. Each test"
+    " runs in a separate sandboxed process. Results are compared outside the sandbox.",
     params=CodeTests,
     operands={
-        "of": Operand(type="text", description="The program, as source text."),
+        "of": Operand(type="text", description="The source code of the program."),
         "tests": Operand(
-            type="any", description="The row's tests: a list of mappings, or that list as JSON."
+            type="any", description="The tests of the row: a list of mappings, or that list as JSON."
         ),
     },
     yields="number",
@@ -124,14 +144,14 @@ def run(params: CodeTests, operands: Operands, batch: Batch) -> OpResult:
     rows: list[tuple[str | None, Any]] = list(zip(operands["of"], operands["tests"], strict=True))
     if not any(program is not None for program, _ in rows):
         return OpResult(values=[0.0] * len(rows), reasons=["there is no program"] * len(rows))
-    contained = select_sandbox(params.sandbox)  # before the first program: none runs where it cannot be made
+    sandbox = select_sandbox(params.sandbox)  # first: no program runs if the sandbox is not available
 
     def score(row: tuple[str | None, Any]) -> tuple[float | None, str]:
-        return _run_tests(contained, *row, params)
+        return _run_tests(sandbox, *row, params)
 
     with ThreadPoolExecutor(_max_workers(params), thread_name_prefix="code") as pool:
-        found = list(pool.map(score, rows))
-    return OpResult(values=[value for value, _ in found], reasons=[reason for _, reason in found])
+        scores = list(pool.map(score, rows))
+    return OpResult(values=[value for value, _ in scores], reasons=[reason for _, reason in scores])
 
 
 def _max_workers(params: CodeTests) -> int:
@@ -139,7 +159,7 @@ def _max_workers(params: CodeTests) -> int:
 
 
 def _run_tests(
-    contained: Any, program: str | None, given: Any, params: CodeTests
+    sandbox: Any, program: str | None, row_tests: Any, params: CodeTests
 ) -> tuple[float | None, str]:
     from posttrain.runtime.sandbox.languages import load_language
     from posttrain.runtime.sandbox.program_tests import (
@@ -152,10 +172,10 @@ def _run_tests(
     if program is None:
         return 0.0, "there is no program"
     try:
-        tests = read_tests(given)
+        tests = read_tests(row_tests)
     except InvalidTests as error:
         return fallback_value(params.on_error, str(error)), str(error)
-    terms = ProgramTestSettings(
+    settings = ProgramTestSettings(
         language=load_language(params.language),
         limits=params.limits,
         seconds=params.total_timeout_seconds,
@@ -163,16 +183,16 @@ def _run_tests(
         tolerance=params.tolerance,
         stop_early=params.score == "all",
     )
-    return _score_results(run_tests(contained, program, tests, terms), len(tests), params)
+    return _score_results(run_tests(sandbox, program, tests, settings), len(tests), params)
 
 
-def _score_results(found: Sequence[Any], count: int, params: CodeTests) -> tuple[float | None, str]:
-    verdicts = Counter(one.verdict for one in found)
-    first = next(((n, one) for n, one in enumerate(found, 1) if one.verdict != "passed"), None)
+def _score_results(results: Sequence[Any], count: int, params: CodeTests) -> tuple[float | None, str]:
+    verdicts = Counter(result.verdict for result in results)
+    first = next(((n, result) for n, result in enumerate(results, 1) if result.verdict != "passed"), None)
     reason = f"passed {verdicts['passed']} of {count}"
     if first is not None:
-        number, one = first
-        reason = f"{reason}; test {number} {one.verdict}: {one.reason}"[:_MAX_REASON_LENGTH]
+        number, failure = first
+        reason = f"{reason}; test {number} {failure.verdict}: {failure.reason}"[:_MAX_REASON_LENGTH]
     if verdicts["timed_out"] and params.on_timeout != "count":
         return fallback_value(params.on_timeout, reason), reason
     passed = verdicts["passed"]

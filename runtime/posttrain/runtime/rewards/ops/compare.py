@@ -1,4 +1,4 @@
-"""Whether a number lies where it should."""
+"""Compares a number with bounds."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -15,16 +15,16 @@ _COMPARATORS: Mapping[str, Callable[[float, float], bool]] = {
     "equal": lambda of, bound: of == bound,
 }
 _DESCRIPTIONS = {
-    "at_least": "The number must be this or more.",
-    "above": "The number must be more than this.",
-    "at_most": "The number must be this or less.",
-    "below": "The number must be less than this.",
-    "equal": "The number must be exactly this.",
+    "at_least": "Require `of` >= this number.",
+    "above": "Require `of` > this number.",
+    "at_most": "Require `of` <= this number.",
+    "below": "Require `of` < this number.",
+    "equal": "Require `of` == this number, without tolerance.",
 }
 
 
 def _comparison_range(name: str, of: Interval, bound: Interval) -> Interval:
-    """Whether it holds for all of two ranges, for none, or for some."""
+    """The possible truth values of a comparison: 0 is false, 1 is true."""
     holds = _COMPARATORS[name]
     match name:
         case "at_least" | "above":
@@ -46,15 +46,16 @@ def value_range(params: object, operands: Ranges) -> Interval:
 def remarks(params: object, operands: Ranges) -> Sequence[Remark]:
     if any(name in operands for name in _COMPARATORS):
         return ()
-    message = "`compare` needs one or more of " + ", ".join(f"`{name}`" for name in _COMPARATORS)
+    message = "`compare` needs at least one of " + ", ".join(f"`{name}`" for name in _COMPARATORS)
     return (Remark(kind="refused", message=message),)
 
 
 EXTENSION = RewardOp(
     name="compare",
-    summary="True when a number keeps all the bounds given; open when that hangs on a number that abstains.",
+    summary="True if a number satisfies all given comparisons. Abstains if the result depends on a number"
+    " that abstains.",
     operands={
-        "of": Operand(type="number", description="The number that must keep the bounds."),
+        "of": Operand(type="number", description="The number to compare."),
         **{
             name: Operand(type="number", required=False, description=_DESCRIPTIONS[name])
             for name in _COMPARATORS

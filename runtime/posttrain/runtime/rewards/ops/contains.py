@@ -1,4 +1,4 @@
-"""Whether a text holds another."""
+"""Whether a text contains another text."""
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.runtime.rewards.text_parsing.text_folding import Folding, fold_text
@@ -6,11 +6,11 @@ from posttrain.spec.extension import Operand, RewardOp
 
 EXTENSION = RewardOp(
     name="contains",
-    summary="True when a text holds another; it abstains when there is no other.",
+    summary="True if a text contains another text. Abstains if `part` is absent.",
     params=Folding,
     operands={
-        "of": Operand(type="text", description="The text that is searched."),
-        "part": Operand(type="text", description="The text that must occur in it."),
+        "of": Operand(type="text", description="The text to search."),
+        "part": Operand(type="text", description="The text to find."),
     },
     yields="boolean",
 )

@@ -9,7 +9,7 @@ from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 
 class Count(Params):
-    part: str = field(min_length=1, description="What is counted; occurrences do not overlap.")
+    part: str = field(min_length=1, description="The string to count. Occurrences do not overlap.")
 
 
 def value_range(params: Count, operands: Ranges) -> Interval:
@@ -18,9 +18,9 @@ def value_range(params: Count, operands: Ranges) -> Interval:
 
 EXTENSION = RewardOp(
     name="count",
-    summary="How often a string occurs in the text; it abstains when there is no text.",
+    summary="The number of times a string occurs in a text. Abstains if the text is absent.",
     params=Count,
-    operands={"of": Operand(type="text", description="The text in which the string is counted.")},
+    operands={"of": Operand(type="text", description="The text to search.")},
     yields="integer",
     range=value_range,
 )

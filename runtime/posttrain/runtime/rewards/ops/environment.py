@@ -1,4 +1,4 @@
-"""What the environment made of the episode that a completion is."""
+"""The outcome of the environment's episode that a completion is."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -15,10 +15,11 @@ _TYPES: Mapping[str, Type] = {"score": "number", "solved": "boolean", "turns": "
 class Environment(Params):
     metric: Literal["score", "solved", "turns"] = field(
         default="score",
-        description="The environment's own score, whether that is its greatest, or how many turns it took.",
+        description="`score`: the score of the episode. `solved`: whether it is the highest possible score."
+        " `turns`: the number of turns.",
     )
-    low: float = field(default=0.0, description="The least score of the environments that this is used for.")
-    high: float = field(default=1.0, description="The greatest of them.")
+    low: float = field(default=0.0, description="The lowest score of the environments that use this reward.")
+    high: float = field(default=1.0, description="The highest score of these environments.")
 
 
 def value_range(params: Environment, operands: Ranges) -> Interval:
@@ -29,23 +30,20 @@ def value_range(params: Environment, operands: Ranges) -> Interval:
 
 def remarks(params: Environment, operands: Ranges) -> Sequence[Remark]:
     if "of" in operands:
-        message = "this reads the episode, and no other node"
+        message = "`environment` takes no `of`: it reads the episode"
         return (Remark(kind="refused", message=message, help="write `{environment: {metric: score}}`"),)
     if params.low >= params.high:
-        return (Remark(kind="refused", message="`low` must lie below `high`", at=("low",)),)
+        return (Remark(kind="refused", message="`low` must be less than `high`", at=("low",)),)
     return ()
 
 
 EXTENSION = RewardOp(
     name="environment",
-    summary="The score that the stage's environment gives the episode, or another figure of it.",
+    summary="The score of the episode in the stage's environment, whether the episode is solved, or its"
+    " number of turns.",
     params=Environment,
-    # Never given: it is there so that a bare value is told of, and not passed over.
-    operands={
-        "of": Operand(
-            required=False, description="Not to be given: what is wanted of the episode is given by `metric`."
-        )
-    },
+    # Always refused. Declared so that a bare value (`environment: NODE`) is an error, not ignored.
+    operands={"of": Operand(required=False, description="Not allowed: the op reads the episode itself.")},
     yields="number",
     infer_type=lambda params: _TYPES[params.metric],
     range=value_range,
@@ -55,6 +53,6 @@ EXTENSION = RewardOp(
 
 def run(params: Environment, operands: Operands, batch: Batch) -> OpResult:
     if batch.episodes is None:
-        return OpResult(values=[None] * batch.count, reasons=["no episode was played"] * batch.count)
+        return OpResult(values=[None] * batch.count, reasons=["there is no episode"] * batch.count)
     values: list[Any] = [episode[params.metric] for episode in batch.episodes]
     return OpResult(values=values, reasons=[episode["reason"] for episode in batch.episodes])

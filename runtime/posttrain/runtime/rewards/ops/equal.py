@@ -1,4 +1,4 @@
-"""Whether two texts are the same, to the letter or but for white space and case."""
+"""Whether two texts are equal, optionally ignoring white space and case."""
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.runtime.rewards.text_parsing.text_folding import Folding, fold_text
@@ -6,11 +6,11 @@ from posttrain.spec.extension import Operand, RewardOp
 
 EXTENSION = RewardOp(
     name="equal",
-    summary="True when two texts are the same; it abstains when there is nothing to compare with.",
+    summary="True if two texts are equal. Abstains if `to` is absent.",
     params=Folding,
     operands={
-        "of": Operand(type="text", description="The text that is compared, such as an answer."),
-        "to": Operand(type="text", description="The text that it must be."),
+        "of": Operand(type="text", description="The text to compare, such as an answer."),
+        "to": Operand(type="text", description="The expected text."),
     },
     yields="boolean",
 )

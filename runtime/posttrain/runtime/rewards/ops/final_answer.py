@@ -1,4 +1,4 @@
-"""The final answer of a completion, wherever its writer put it."""
+"""The final answer of a completion, found by several extraction strategies."""
 
 from typing import Literal
 
@@ -13,29 +13,29 @@ class FinalAnswer(Params):
     strategies: list[Way] = field(
         default=["boxed", "tags", "hashes", "phrase"],
         min_length=1,
-        description="Where to look, in order: the last \\boxed{}, between the tags, after ####, after"
-        " `the answer is`, the last formula, line or number, or all of it.",
+        description="The extraction strategies, tried in order. `boxed`: the last \\boxed{}. `tags`: between"
+        " the tags. `hashes`: after ####. `phrase`: after `the answer is`. `last_math`, `last_line`,"
+        " `last_number`: the last formula, line or number. `whole`: the whole text.",
     )
     tags: list[str] = field(
         default=["<answer>", "</answer>"],
         min_length=2,
         max_length=2,
-        description="The tags around an answer, for `tags`.",
+        description="The opening and the closing tag of the strategy `tags`.",
     )
     after: str | None = field(
-        default=None, description="Look only after the last of this mark, if it is there."
+        default=None,
+        description="Search only the text after the last occurrence of this marker, such as `</think>`.",
     )
-    required: bool = field(default=False, description="Whether that mark must be there.")
-    once: bool = field(default=False, description="Whether a box or a pair of tags must be there just once.")
+    required: bool = field(default=False, description="Find no answer if the marker `after` does not occur.")
+    once: bool = field(default=False, description="Require exactly one box, or exactly one pair of tags.")
 
 
 EXTENSION = RewardOp(
     name="final_answer",
-    summary="The answer that a completion ends on, by the first way of looking that finds one.",
+    summary="The final answer of a completion, from the first strategy that finds one. Absent if none does.",
     params=FinalAnswer,
-    operands={
-        "of": Operand(type="text", description="The completion, or the part of it that ends on the answer.")
-    },
+    operands={"of": Operand(type="text", description="The text to search, usually the completion.")},
     yields="text",
 )
 

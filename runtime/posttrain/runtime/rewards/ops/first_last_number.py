@@ -6,14 +6,14 @@ from posttrain.spec.extension import Operand, RewardOp
 
 FIRST_NUMBER = RewardOp(
     name="first_number",
-    summary="The first number in a text, written without commas; absent when there is none.",
-    operands={"of": Operand(type="text", description="The text in which a number is looked for.")},
+    summary="The first number in a text, without thousands separators. Absent if the text has no number.",
+    operands={"of": Operand(type="text", description="The text to search.")},
     yields="text",
 )
 LAST_NUMBER = RewardOp(
     name="last_number",
-    summary="The last number in a text, written without commas; absent when there is none.",
-    operands={"of": Operand(type="text", description="The text in which a number is looked for.")},
+    summary="The last number in a text, without thousands separators. Absent if the text has no number.",
+    operands={"of": Operand(type="text", description="The text to search.")},
     yields="text",
 )
 
@@ -31,5 +31,5 @@ def _first_number(text: str) -> str | None:
 
 
 def _last_number(text: str) -> str | None:
-    found = list(find_numbers(text))
-    return normalize_number(found[-1]) if found else None
+    numbers = list(find_numbers(text))
+    return normalize_number(numbers[-1]) if numbers else None

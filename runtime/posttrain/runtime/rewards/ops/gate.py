@@ -1,4 +1,4 @@
-"""A number that counts only where a condition holds."""
+"""A number that counts only if a condition holds."""
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.runtime.rewards.engine.kleene_logic import branch_range
@@ -12,16 +12,16 @@ def value_range(params: object, operands: Ranges) -> Interval:
 
 EXTENSION = RewardOp(
     name="gate",
-    summary="A number where the condition holds, 0 or `otherwise` where it does not, whatever the number"
-    " is; it abstains when the condition is open.",
+    summary="The number `of` if the condition holds, else `otherwise` (0 by default). Abstains if the"
+    " condition abstains.",
     operands={
-        "of": Operand(type="number", description="The number that is let through."),
-        "when": Operand(type="boolean", description="The condition under which it is."),
+        "of": Operand(type="number", description="The number if the condition holds."),
+        "when": Operand(type="boolean", description="The condition."),
         "otherwise": Operand(
             type="number",
             required=False,
             default=0.0,
-            description="The number where the condition does not hold.",
+            description="The number if the condition does not hold.",
         ),
     },
     yields="number",

@@ -1,4 +1,4 @@
-"""Whether tags stand in a text in their order."""
+"""Whether tags occur in a text in a given order."""
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.spec.declaration_fields import field
@@ -6,21 +6,17 @@ from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class InOrder(Params):
-    tags: list[str] = field(min_length=1, description="The tags, in the order in which they must stand.")
-    once: bool = field(default=True, description="Whether each must be there exactly once.")
-    at_start: bool = field(
-        default=False, description="Whether nothing but white space may stand before the first."
-    )
-    at_end: bool = field(
-        default=False, description="Whether nothing but white space may stand after the last."
-    )
+    tags: list[str] = field(min_length=1, description="The tags, in the expected order.")
+    once: bool = field(default=True, description="Require that each tag occurs exactly once.")
+    at_start: bool = field(default=False, description="Allow only white space before the first tag.")
+    at_end: bool = field(default=False, description="Allow only white space after the last tag.")
 
 
 EXTENSION = RewardOp(
     name="in_order",
-    summary="True when each of the tags stands in the text once, after the one before it.",
+    summary="True if the text contains all tags in the given order, each exactly once unless `once: false`.",
     params=InOrder,
-    operands={"of": Operand(type="text", description="The text in which the tags are looked for.")},
+    operands={"of": Operand(type="text", description="The text to search.")},
     yields="boolean",
 )
 

@@ -1,4 +1,4 @@
-"""A value inside JSON text."""
+"""A value inside a JSON document."""
 
 import json
 import re
@@ -11,20 +11,20 @@ from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 _PATH_STEP = re.compile(r"\.?([A-Za-z_][\w-]*)|\[(-?\d{1,9})\]|\[\"([^\"]*)\"\]")
-_QUERY_PREFIX = "$"  # begins a query of RFC 9535
+_QUERY_PREFIX = "$"  # the first character of an RFC 9535 query
 
 
 def parse_path(path: str) -> list[str | int]:
-    """The keys and places of a path in its short form."""
-    found: list[str | int] = []
+    """The keys and indices of a path in the short form."""
+    steps: list[str | int] = []
     at = 0
     while at < len(path):
         step = _PATH_STEP.match(path, at)
         if step is None:
-            raise ValueError(f"`{path[at:]}` is no step of a path; write keys and places as in items[0].name")
-        found.append(int(step[2]) if step[2] is not None else step[1] if step[1] is not None else step[3])
+            raise ValueError(f"invalid path at `{path[at:]}`: write keys and indices as in items[0].name")
+        steps.append(int(step[2]) if step[2] is not None else step[1] if step[1] is not None else step[3])
         at = step.end()
-    return found
+    return steps
 
 
 def check_path(path: str) -> None:
@@ -40,23 +40,23 @@ class JsonPath(Params):
     path: str = field(
         check=check_path,
         max_length=2000,
-        description='The way to the value, such as answer, items[0].name or ["a key"][-1]; or, from $ on, a'
-        " query as RFC 9535 (JSONPath) has it, such as $.items[?@.ok].name.",
+        description='The path of the value, such as answer, items[0].name or ["a key"][-1], or a JSONPath'
+        " query (RFC 9535) that starts with $, such as $.items[?@.ok].name.",
     )
     pick: Literal["first", "last", "only", "all"] = field(
         default="first",
-        description="Which value counts, if a query finds several; `only` then takes none, `all` gives a"
-        " list of what there is.",
+        description="The value to use if a query finds several. `only` requires exactly one value, `all`"
+        " returns the list of all values.",
     )
     where: Where = field(default="whole", description=WHERE_DESCRIPTION)
 
 
 EXTENSION = RewardOp(
     name="json_path",
-    summary="A value inside JSON text: text as it is, else written as JSON; absent when it is not there, or"
-    " null.",
+    summary="A value inside a JSON document. A string is returned unquoted, any other value as JSON. Absent"
+    " if the value is missing or null.",
     params=JsonPath,
-    operands={"of": Operand(type="text", description="The text that is JSON, or holds it.")},
+    operands={"of": Operand(type="text", description="The text that is JSON or contains it.")},
     yields="text",
     stack=("regex",),
 )
@@ -80,7 +80,7 @@ def _compile_path(path: str) -> Finder:
 
 
 def _look_up(text: str, look: Finder, params: JsonPath) -> str | None:
-    """Nothing where there is no JSON, and where a query would look at more than it may."""
+    """The selected value; None if the text has no JSON, or if the query exceeds its limits."""
     try:
         values = look(read_json(text, params.where))
     except (ValueError, RecursionError):
@@ -99,7 +99,7 @@ def _to_text(value: Any) -> str | None:
 
 
 def _follow_path(value: Any, way: list[str | int]) -> list[Any]:
-    """The value at the end of the way, if it is there: a key leads into an object, a place into a list."""
+    """The value at a path, if it exists. A string is a key of an object, an integer an index of a list."""
     for step in way:
         try:
             fits = isinstance(value, dict) if isinstance(step, str) else isinstance(value, list)

@@ -1,4 +1,4 @@
-"""Whether a text is JSON of a given shape."""
+"""Whether a text is valid JSON under a JSON Schema."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,20 +17,20 @@ REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 def check_schema(schema: dict[str, Any]) -> None:
-    """ValueError when it is no JSON Schema."""
+    """Raise ValueError if this is not a valid JSON Schema."""
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for as kind_for
 
     try:
         kind_for(schema).check_schema(schema)
     except SchemaError as error:
-        raise ValueError(f"this is no JSON Schema: {error.message}") from None
+        raise ValueError(f"not a valid JSON Schema: {error.message}") from None
     for reference in _unresolved_references(schema):
-        raise ValueError(f"`{reference}` leads to no part of this schema")
+        raise ValueError(f"unresolved reference `{reference}`: the schema has no such part")
 
 
 def _unresolved_references(schema: dict[str, Any]) -> Iterator[str]:
-    """The references that lead nowhere."""
+    """Yield the references that cannot be resolved within the schema."""
     from jsonschema.validators import validator_for as kind_for
     from jsonschema_specifications import REGISTRY
     from referencing.exceptions import Unresolvable
@@ -56,16 +56,16 @@ class JsonSchema(Params):
     schema_: dict[str, Any] = field(
         key="schema",
         check=check_schema,
-        description="A JSON Schema; it may refer to its own parts, and to nothing outside.",
+        description="The JSON Schema. References must stay within it.",
     )
     where: Where = field(default="whole", description=WHERE_DESCRIPTION)
 
 
 EXTENSION = RewardOp(
     name="json_schema",
-    summary="True when the text is, or holds, JSON that a schema admits.",
+    summary="True if the text is JSON, or contains JSON (see `where`), that is valid under a schema.",
     params=JsonSchema,
-    operands={"of": Operand(type="text", description="The text that is JSON, or holds it.")},
+    operands={"of": Operand(type="text", description="The text that is JSON or contains it.")},
     yields="boolean",
     stack=("jsonschema",),
 )
@@ -78,7 +78,7 @@ def run(params: JsonSchema, operands: Operands, batch: Batch) -> OpResult:
 
 
 def text_violation(text: str | None, where: Where, validator: Any) -> str | None:
-    """Why the text does not fit; None when it does."""
+    """Why the text is not valid, or None if it is."""
     if text is None:
         return "there is no text"
     try:
@@ -89,13 +89,13 @@ def text_violation(text: str | None, where: Where, validator: Any) -> str | None
 
 
 def schema_violation(value: Any, validator: Any) -> str | None:
-    """What is wrong with a value by a schema."""
+    """Why a value is not valid under a schema, or None if it is."""
     from jsonschema.exceptions import best_match
 
     try:
         error = best_match(validator.iter_errors(value))
     except RecursionError:
-        return "nested too deep"
+        return "nested too deeply"
     return None if error is None else f"{error.json_path}: {error.message}"[:300]
 
 

@@ -1,4 +1,4 @@
-"""Which natural language a text is in."""
+"""The natural language of a text."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 
-# The languages that can be told apart, by their ISO 639 codes: two letters where there are any.
+# The languages that the model can identify, as ISO 639 codes: the two-letter code if there is one.
 # fmt: off
 LANGUAGES = frozenset((
     "ace", "af", "am", "an", "ar", "as", "az", "ba", "bcl", "be", "bg", "bn", "br", "bs", "ca", "crh", "cs",
@@ -24,7 +24,7 @@ LANGUAGES = frozenset((
     "tt", "ug", "uk", "ur", "uz", "vec", "vi", "vo", "wa", "xh", "yo", "zh", "zu",
 ))
 # fmt: on
-# What the model holds apart, and ISO 639-3 counts to one language.
+# Labels of the model that belong to one macrolanguage of ISO 639-3.
 _MACROLANGUAGES = {
     "wuu": "zh",
     "yue": "zh",
@@ -35,9 +35,9 @@ _MACROLANGUAGES = {
     "uzs": "uz",
     "ltg": "lv",
 }
-_NO_LANGUAGE = "zxx"  # ISO 639's own code for what is in no language
+_NO_LANGUAGE = "zxx"  # the ISO 639 code for no linguistic content
 
-# What stands in a text and is in no language. Each part is bounded, so that no text takes long.
+# Parts of a text that are in no language. Each repeat is bounded, so that matching time is linear.
 _NON_PROSE = re.compile(
     r"`[^`\n]{1,500}`"
     r"|\$\$[^$]{1,2000}\$\$|\$(?=\S)[^$\n]{1,500}(?<=\S)\$(?!\d)"
@@ -50,32 +50,33 @@ _FENCE = re.compile(r"`{3,}|~{3,}")
 class Language(Params):
     languages: list[str] = field(
         default=[],
-        description="The languages to expect, as codes such as `en`: a text that may be in several languages"
-        " is held to be in one of these, which tells more of the short ones.",
+        description="The expected languages, as codes such as `en`. If no language is likely enough, the"
+        " decision is made among these, which helps with short texts.",
     )
     min_probability: float = field(
-        default=0.6, ge=0, le=1, description="The least probability with which a language is believed."
+        default=0.6,
+        ge=0,
+        le=1,
+        description="The minimum probability of the language. Below it the language is unknown.",
     )
-    prose_only: bool = field(
-        default=True, description="Leave out code, formulas, tags and addresses, which are in no language."
-    )
+    prose_only: bool = field(default=True, description="Ignore code, formulas, tags and URLs.")
 
 
 def remarks(params: Language, operands: Ranges) -> Sequence[Remark]:
     for place, code in enumerate(params.languages):
         if code not in LANGUAGES:
-            help = "codes are those of ISO 639, two letters where there are any: en, de, zh"
-            message = f"`{code}` is no language that can be told"
+            help = "use ISO 639 codes, with two letters if there are any: en, de, zh"
+            message = f"unsupported language `{code}`"
             return (Remark(kind="refused", message=message, at=("languages", place), help=help),)
     return ()
 
 
 EXTENSION = RewardOp(
     name="language",
-    summary="The code of the language that a text is in, such as `en`; absent when it has no words. When that"
-    " cannot be told, as of texts of one word or in two languages, what reads it abstains.",
+    summary="The language code of a text, such as `en`. Absent if the text has no words. If the language is"
+    " uncertain, as in a text of one word or in two languages, nodes that read the result abstain.",
     params=Language,
-    operands={"of": Operand(type="text", description="The text whose language is told.")},
+    operands={"of": Operand(type="text", description="The text to identify.")},
     yields="text",
     remarks=remarks,
     stack=("py3langid", "numpy"),
@@ -98,25 +99,25 @@ def run(params: Language, operands: Operands, batch: Batch) -> OpResult:
 
 
 def detect_language(text: str, params: Language) -> tuple[str | None, str, bool]:
-    """The language if there is one; the reason; and whether the question is settled."""
+    """The language code or None, the reason, and whether the result is certain."""
     words = strip_non_prose(text) if params.prose_only else text
     if not any(character.isalpha() for character in words):
         return None, "there are no words", True
     code, share = _most_likely_language(words, params)
     if share < params.min_probability:
-        return None, f"{code} with a probability of {share:.2f} only", False
+        return None, f"{code} with a probability of only {share:.2f}", False
     if code == _NO_LANGUAGE:
-        return None, f"in no language, with a probability of {share:.2f}", True
+        return None, f"no language, with a probability of {share:.2f}", True
     return code, f"{code} with a probability of {share:.2f}", True
 
 
 def strip_non_prose(text: str) -> str:
-    """A text without what is in no language. A block that is never closed goes on to the end."""
+    """A text without code, formulas, tags and URLs. An unclosed code block extends to the end."""
     return _NON_PROSE.sub(" ", " ".join(_FENCE.split(text)[::2]))
 
 
 def _most_likely_language(text: str, params: Language) -> tuple[str, float]:
-    """The likeliest language of all; where none is likely enough, the likeliest of those expected."""
+    """The most likely language. If none reaches the minimum, the most likely of the expected ones."""
     shares: dict[str, float] = {}
     ranked: list[tuple[str, float]] = _load_identifier().rank(text)
     for label, share in ranked:
@@ -132,7 +133,7 @@ def _most_likely_language(text: str, params: Language) -> tuple[str, float]:
 
 @cache
 def _load_identifier() -> Any:
-    """The model that the package brings along; it takes most of a second to load."""
+    """The model of the package, cached: loading takes most of a second."""
     try:
         package: Any = import_module("py3langid.langid")
     except ImportError:

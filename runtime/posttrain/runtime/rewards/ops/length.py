@@ -1,4 +1,4 @@
-"""How long a text is."""
+"""The length of a text."""
 
 import math
 from typing import Literal
@@ -11,7 +11,7 @@ from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 class Length(Params):
     unit: Literal["characters", "words", "lines"] = field(
-        default="characters", description="What is counted; words are what white space parts."
+        default="characters", description="The unit to count. Words are separated by white space."
     )
 
 
@@ -21,9 +21,9 @@ def value_range(params: Length, operands: Ranges) -> Interval:
 
 EXTENSION = RewardOp(
     name="length",
-    summary="How many characters, words or lines a text has; it abstains when there is no text.",
+    summary="The number of characters, words or lines of a text. Abstains if the text is absent.",
     params=Length,
-    operands={"of": Operand(type="text", description="The text that is measured.")},
+    operands={"of": Operand(type="text", description="The text to measure.")},
     yields="integer",
     range=value_range,
 )

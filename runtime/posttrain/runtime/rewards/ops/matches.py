@@ -10,17 +10,17 @@ from posttrain.spec.extension import Operand, RewardOp
 
 
 class Matches(RegexParams):
-    whole: bool = field(default=False, description="Whether it must match all of the text.")
+    whole: bool = field(default=False, description="Require that the pattern matches the whole text.")
     on_timeout: BooleanFallback = field(
-        default="abstain", description=f"For a row out of time: {FALLBACK_DESCRIPTION}"
+        default="abstain", description=f"For a search that exceeds `timeout_seconds`: {FALLBACK_DESCRIPTION}"
     )
 
 
 EXTENSION = RewardOp(
     name="matches",
-    summary="True when a regular expression matches somewhere in the text.",
+    summary="True if a regular expression matches anywhere in a text, or the whole text with `whole: true`.",
     params=Matches,
-    operands={"of": Operand(type="text", description="The text that is searched.")},
+    operands={"of": Operand(type="text", description="The text to search.")},
     yields="boolean",
     stack=("regex",),
 )
@@ -28,13 +28,15 @@ EXTENSION = RewardOp(
 
 def run(params: Matches, operands: Operands, batch: Batch) -> OpResult:
     def search(pattern: Any, text: str, seconds: float) -> bool:
-        tried = pattern.fullmatch if params.whole else pattern.search
-        return tried(text, timeout=seconds, concurrent=True) is not None
+        method = pattern.fullmatch if params.whole else pattern.search
+        return method(text, timeout=seconds, concurrent=True) is not None
 
-    found, late = search_texts(params, operands["of"], search)
+    hits, timed_out = search_texts(params, operands["of"], search)
     values = [
-        fallback_value(params.on_timeout, TIMEOUT_REASON) if row in late else bool(hit)
-        for row, hit in enumerate(found)
+        fallback_value(params.on_timeout, TIMEOUT_REASON) if row in timed_out else bool(hit)
+        for row, hit in enumerate(hits)
     ]
-    reasons = [TIMEOUT_REASON if row in late else None for row in range(batch.count)] if late else []
+    reasons = (
+        [TIMEOUT_REASON if row in timed_out else None for row in range(batch.count)] if timed_out else []
+    )
     return OpResult(values=values, reasons=reasons)

@@ -1,4 +1,4 @@
-"""Whether an answer is mathematically the same as a reference."""
+"""Whether an answer is mathematically equal to a reference."""
 
 from typing import Literal
 
@@ -10,51 +10,55 @@ from posttrain.spec.extension import Operand, Params, RewardOp
 
 class MathEqual(Params):
     percent: Literal["either", "fraction", "number"] = field(
-        default="either", description="What 50% may be: 50 and 0.5, only 0.5, or only 50."
+        default="either",
+        description="How 50% compares with a number: `either` accepts 50 and 0.5, `fraction` only 0.5,"
+        " `number` only 50.",
     )
     units: Literal["optional", "ignore", "require"] = field(
-        default="optional", description="Whether units are compared: where both have one, never, or always."
+        default="optional",
+        description="Comparison of units: `optional` compares them if both answers have one, `ignore` never"
+        " does, `require` always does.",
     )
     order: Literal["auto", "strict", "any"] = field(
         default="auto",
-        description="Whether order counts: in tuples but not in lists and sets, in lists too, or nowhere.",
+        description="Whether order matters: `auto` in tuples but not in lists and sets, `strict` in lists"
+        " too, `any` nowhere.",
     )
     rounding: Literal["long", "reference", "off"] = field(
         default="long",
-        description="Which decimals may stand for a value that rounds to them: long ones, any in the"
-        " reference, or none.",
+        description="The decimals that equal any value that rounds to them: `long` those with many digits,"
+        " `reference` every decimal in the reference, `off` none.",
     )
-    rel_tol: float = field(default=0.0, ge=0, description="How far off a number may be, by its size.")
-    abs_tol: float = field(default=0.0, ge=0, description="How far off a number may be.")
+    rel_tol: float = field(default=0.0, ge=0, description="Relative tolerance for numbers.")
+    abs_tol: float = field(default=0.0, ge=0, description="Absolute tolerance for numbers.")
     simplified: bool = field(
-        default=False, description="Whether nothing may be left to work out in the answer."
+        default=False, description="Require that the answer is fully simplified: 1/2, not 2/4."
     )
-    ignore_case: bool = field(
-        default=True, description="Take capitals for small letters in answers of words."
-    )
-    choices: bool = field(default=True, description="Whether B, (B) and (B) 12 may name the same choice.")
+    ignore_case: bool = field(default=True, description="Ignore case in text answers.")
+    choices: bool = field(default=True, description="Treat B, (B) and (B) 12 as the same choice.")
     timeout_seconds: float = field(
-        default=3.0, gt=0, le=600, description="The longest that one pair may take."
+        default=3.0, gt=0, le=600, description="Time limit of one comparison, in seconds."
     )
     on_undecided: BooleanFallback = field(
-        default="abstain", description=f"For a pair that the grader cannot decide: {FALLBACK_DESCRIPTION}"
+        default="abstain", description=f"For a comparison that cannot be decided: {FALLBACK_DESCRIPTION}"
     )
 
 
 EXTENSION = RewardOp(
     name="math_equal",
-    summary="True when two answers mean the same number or expression; it abstains when that cannot be told.",
+    summary="True if an answer is mathematically equal to a reference: the same number, expression, set or"
+    " choice. Abstains if the reference is absent.",
     params=MathEqual,
     operands={
-        "of": Operand(type="text", description="The answer that is graded."),
-        "to": Operand(type="text", description="The right answer, which it is compared with."),
+        "of": Operand(type="text", description="The answer to grade."),
+        "to": Operand(type="text", description="The reference answer."),
     },
     yields="boolean",
     stack=("sympy",),
     slow=True,
 )
 _NO_ANSWER = "there is no answer"
-_NO_REFERENCE = "there is nothing to compare with"
+_NO_REFERENCE = "there is no reference answer"
 
 
 def run(params: MathEqual, operands: Operands, batch: Batch) -> OpResult:
@@ -73,8 +77,8 @@ def run(params: MathEqual, operands: Operands, batch: Batch) -> OpResult:
         choices=params.choices,
     )
     pairs = list(zip(operands["of"], operands["to"], strict=True))
-    there = [(of, to) for of, to in pairs if of is not None and to is not None]
-    verdicts = iter(grade_many(there, options, params.timeout_seconds))
+    complete = [(of, to) for of, to in pairs if of is not None and to is not None]
+    verdicts = iter(grade_many(complete, options, params.timeout_seconds))
     values: list[bool | float | None] = []
     reasons: list[str] = []
     for of, to in pairs:

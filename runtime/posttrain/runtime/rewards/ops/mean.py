@@ -13,27 +13,27 @@ from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 class Mean(Params):
     missing: Literal["abstain", "skip"] = field(
         default="abstain",
-        description="When a part abstains: abstain too, or take the mean of the others.",
+        description="If a number abstains: `abstain` too, or `skip` it and use the others.",
     )
 
 
 def bounded_mean(parts: Sequence[float]) -> float:
-    # The quotient may round to just outside of what it is the mean of.
+    # Rounding may put the quotient slightly outside the range of the values.
     return min(max(sequential_sum(parts) / len(parts), min(parts)), max(parts))
 
 
 def value_range(params: Mean, operands: Ranges) -> Interval:
     parts = operands["of"]
-    if params.missing == "skip":  # any of the parts may be the only one
+    if params.missing == "skip":  # any of the parts may be the only one present
         return Interval(min(part.low for part in parts), max(part.high for part in parts))
     return Interval(bounded_mean([part.low for part in parts]), bounded_mean([part.high for part in parts]))
 
 
 EXTENSION = RewardOp(
     name="mean",
-    summary="The mean of its parts.",
+    summary="The arithmetic mean of several numbers.",
     params=Mean,
-    operands={"of": Operand(type="number", many=True, description="The numbers that the mean is of.")},
+    operands={"of": Operand(type="number", many=True, description="The numbers to average.")},
     yields="number",
     range=value_range,
 )
@@ -44,6 +44,6 @@ def run(params: Mean, operands: Operands, batch: Batch) -> list[float | None]:
 
 
 def _row_mean(row: Sequence[float | None], params: Mean) -> float | None:
-    kept = [float(value) for value in row if value is not None]
-    whole = len(kept) == len(row) or params.missing == "skip"
-    return bounded_mean(kept) if kept and whole else None
+    present = [float(value) for value in row if value is not None]
+    complete = len(present) == len(row) or params.missing == "skip"
+    return bounded_mean(present) if present and complete else None

@@ -18,19 +18,15 @@ def max_range(params: object, operands: Ranges) -> Interval:
 
 MIN = RewardOp(
     name="min",
-    summary="The smallest of its parts; it abstains when one of them does.",
-    operands={
-        "of": Operand(type="number", many=True, description="The numbers of which the smallest is taken.")
-    },
+    summary="The smallest of several numbers. Abstains if one of them does.",
+    operands={"of": Operand(type="number", many=True, description="The numbers to compare.")},
     yields="number",
     range=min_range,
 )
 MAX = RewardOp(
     name="max",
-    summary="The largest of its parts; it abstains when one of them does.",
-    operands={
-        "of": Operand(type="number", many=True, description="The numbers of which the largest is taken.")
-    },
+    summary="The largest of several numbers. Abstains if one of them does.",
+    operands={"of": Operand(type="number", many=True, description="The numbers to compare.")},
     yields="number",
     range=max_range,
 )

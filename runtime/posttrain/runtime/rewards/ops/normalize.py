@@ -1,4 +1,4 @@
-"""A number beside those of the other completions of its prompt."""
+"""A number relative to the other completions of the same prompt."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,8 +15,8 @@ from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 class Normalize(Params):
     method: Literal["center", "zscore", "rank"] = field(
         default="center",
-        description="The distance from the group's mean, that in standard deviations, or the share of the"
-        " others that it lies above, equal ones counting half.",
+        description="`center`: the difference to the group's mean. `zscore`: that difference in standard"
+        " deviations. `rank`: the share of the other completions with a lower number; ties count half.",
     )
 
 
@@ -35,9 +35,10 @@ def value_range(params: Normalize, operands: Ranges) -> Interval:
 
 EXTENSION = RewardOp(
     name="normalize",
-    summary="A number relative to those of the other completions of its prompt that have one.",
+    summary="A number relative to the other completions of the same prompt. Completions that abstain are left"
+    " out of the group.",
     params=Normalize,
-    operands={"of": Operand(type="number", description="The number that is set against those of its group.")},
+    operands={"of": Operand(type="number", description="The number to normalize.")},
     yields="number",
     range=value_range,
 )
@@ -46,8 +47,8 @@ EXTENSION = RewardOp(
 def run(params: Normalize, operands: Operands, batch: Batch) -> list[float | None]:
     if batch.groups is None:
         raise StepError(
-            "`normalize` compares the completions of a prompt, and these rows say nothing of prompts",
-            "give the rows a column `prompt`, or leave the op out here",
+            "`normalize` compares the completions of a prompt, but the rows have no prompts",
+            "add a column `prompt` to the rows, or remove the op",
         )
     members: dict[int, list[int]] = {}
     for row, group in enumerate(batch.groups):
@@ -68,8 +69,8 @@ def _center(values: Sequence[float]) -> list[float]:
 
 def _standardize(values: Sequence[float]) -> list[float]:
     distances = _center(values)
-    spread = math.sqrt(bounded_mean([distance * distance for distance in distances]))
-    return [distance / spread if spread else 0.0 for distance in distances]
+    deviation = math.sqrt(bounded_mean([distance * distance for distance in distances]))
+    return [distance / deviation if deviation else 0.0 for distance in distances]
 
 
 def _rank(values: Sequence[float]) -> list[float]:

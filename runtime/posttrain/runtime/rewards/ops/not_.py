@@ -1,4 +1,4 @@
-"""Whether a condition does not hold."""
+"""Logical NOT of a condition."""
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.runtime.rewards.engine.kleene_logic import Truth
@@ -13,8 +13,8 @@ def value_range(params: object, operands: Ranges) -> Interval:
 
 EXTENSION = RewardOp(
     name="not",
-    summary="True when its condition is false, open when it is open.",
-    operands={"of": Operand(type="boolean", description="The condition that must not hold.")},
+    summary="True if the condition is false. Abstains if the condition abstains.",
+    operands={"of": Operand(type="boolean", description="The condition to negate.")},
     yields="boolean",
     range=value_range,
 )

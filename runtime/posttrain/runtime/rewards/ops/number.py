@@ -1,4 +1,4 @@
-"""The number that a text is."""
+"""Converts a text to a number."""
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.runtime.rewards.text_parsing.number_parsing import read_number
@@ -6,8 +6,8 @@ from posttrain.spec.extension import Operand, RewardOp
 
 EXTENSION = RewardOp(
     name="number",
-    summary="The number that a text is, to compute with; it abstains when the text is none.",
-    operands={"of": Operand(type="text", description="The text that is read as a number.")},
+    summary="A text converted to a number. Abstains if the text is not a number.",
+    operands={"of": Operand(type="text", description="The text to convert.")},
     yields="number",
 )
 

@@ -1,4 +1,4 @@
-"""Whether a number is another, exactly or within a tolerance."""
+"""Whether two numbers are equal, exactly or within a tolerance."""
 
 import math
 from fractions import Fraction
@@ -11,27 +11,27 @@ from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class Numeric(Params):
-    abs_tol: float = field(default=0.0, ge=0, description="How far off it may be.")
+    abs_tol: float = field(default=0.0, ge=0, description="Absolute tolerance.")
     rel_tol: float = field(
-        default=0.0, ge=0, description="How far off it may be as a share of the number compared with."
+        default=0.0, ge=0, description="Relative tolerance, as a share of the reference number."
     )
 
 
 EXTENSION = RewardOp(
     name="numeric",
-    summary="True when a text or number is a number within a tolerance of another; computed exactly. To a"
-    " text that is no number nothing is near; it abstains when there is nothing to compare with.",
+    summary="True if two numbers are equal within a tolerance, computed in exact arithmetic. Either may be"
+    " text; text that is not a number equals nothing. Abstains if `to` is absent.",
     params=Numeric,
     operands={
-        "of": Operand(description="The number that is compared, or text that is one."),
-        "to": Operand(description="The number that it must be near, or text that is one."),
+        "of": Operand(description="The number to compare, or text to convert."),
+        "to": Operand(description="The reference number, or text to convert."),
     },
     yields="boolean",
 )
 
 
 def run(params: Numeric, operands: Operands, batch: Batch) -> list[bool | None]:
-    # The tolerances as they are written: 0.1 is a tenth, not the float nearest to it.
+    # Decimal tolerances: 0.1 is a tenth, not the nearest float.
     absolute, relative = Fraction(str(params.abs_tol)), Fraction(str(params.rel_tol))
     pairs = zip(operands["of"], operands["to"], strict=True)
     return [
@@ -45,7 +45,7 @@ def _is_close(of: Fraction | None, to: Fraction | None, absolute: Fraction, rela
         return False
     if of == to:
         return True
-    # In whole numbers: to add and compare fractions takes several times as long.
+    # In integers: adding and comparing fractions takes several times as long.
     parts = of.denominator * to.denominator
     off = abs(of.numerator * to.denominator - to.numerator * of.denominator)
     reach = abs(to.numerator) * of.denominator
@@ -56,7 +56,7 @@ def _is_close(of: Fraction | None, to: Fraction | None, absolute: Fraction, rela
 
 
 def exact_fraction(value: Any) -> Fraction | None:
-    """The exact value of a number, or of a text that is one; a number's is as it would be written."""
+    """The exact value of a number in its decimal notation, or of a text that is a number."""
     if isinstance(value, str):
         return read_number(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Whether a text is one of several."""
+"""Whether a text is in a list."""
 
 from collections.abc import Sequence
 
@@ -9,25 +9,25 @@ from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
 
 
 class OneOf(Folding):
-    values: list[str] = field(default=[], description="Texts that it may be.")
+    values: list[str] = field(default=[], description="The accepted texts.")
 
 
 def remarks(params: OneOf, operands: Ranges) -> Sequence[Remark]:
     if params.values or "among" in operands:
         return ()
-    return (Remark(kind="refused", message="`one_of` needs `values`, or a list to look `among`"),)
+    return (Remark(kind="refused", message="`one_of` needs `values` or `among`"),)
 
 
 EXTENSION = RewardOp(
     name="one_of",
-    summary="True when a text is one of `values` or of a list that the data has; it abstains without a list.",
+    summary="True if a text is in `values` or in the row's list `among`. Abstains if that list is missing.",
     params=OneOf,
     operands={
-        "of": Operand(type="text", description="The text that is looked up."),
+        "of": Operand(type="text", description="The text to look up."),
         "among": Operand(
             type="list<text>",
             required=False,
-            description="The row's own list of texts, in place of `values`.",
+            description="A list of accepted texts from the row, in addition to `values`.",
         ),
     },
     yields="boolean",

@@ -1,12 +1,12 @@
-"""Whether a text was found and is not empty."""
+"""Whether a text is present and not empty."""
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.spec.extension import Operand, RewardOp
 
 EXTENSION = RewardOp(
     name="present",
-    summary="True when the text is there and not empty.",
-    operands={"of": Operand(type="text", description="The text that must be there.")},
+    summary="True if a text is present and not empty.",
+    operands={"of": Operand(type="text", description="The text to check.")},
     yields="boolean",
 )
 

@@ -18,15 +18,15 @@ def value_range(params: object, operands: Ranges) -> Interval:
 
 EXTENSION = RewardOp(
     name="product",
-    summary="The product of its parts; it abstains when one of them does.",
-    operands={"of": Operand(type="number", many=True, description="The numbers that are multiplied.")},
+    summary="The product of several numbers. Abstains if one of them does.",
+    operands={"of": Operand(type="number", many=True, description="The numbers to multiply.")},
     yields="number",
     range=value_range,
 )
 
 
 def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
-    def multiplied(row: Sequence[float]) -> float:
+    def multiply(row: Sequence[float]) -> float:
         return float(math.prod(row, start=1.0))
 
-    return combine_rows(multiplied, operands["of"])
+    return combine_rows(multiply, operands["of"])

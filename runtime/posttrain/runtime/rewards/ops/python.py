@@ -1,4 +1,4 @@
-"""What a Python function of the user's gives."""
+"""The result of a user-defined Python function."""
 
 import math
 from collections.abc import Sequence
@@ -15,22 +15,27 @@ from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 
 class Python(Params):
     call: str = field(
-        pattern=r"^[^:]+\.py:[A-Za-z_]\w*$", description="FILE.py:FUNCTION, the file beside the recipe."
+        pattern=r"^[^:]+\.py:[A-Za-z_]\w*$",
+        description="The function, as FILE.py:FUNCTION. The path is relative to the recipe.",
     )
     returns: Literal["number", "boolean", "text"] = field(
-        default="number", description="What it returns; with a reason beside it if it likes; None to abstain."
+        default="number",
+        description="The type of the result. The function may also return (result, reason), or None to"
+        " abstain.",
     )
-    low: float | None = field(default=None, description="The least number that it may return.")
-    high: float | None = field(default=None, description="The greatest number that it may return.")
-    modules: list[str] = field(default=[], description="Further files beside the recipe that it imports.")
-    processes: int = field(default=1, ge=1, le=64, description="Calls at the same time, each in a process.")
-    timeout_seconds: float = field(default=10.0, gt=0, description="The longest that a call may take.")
+    low: float | None = field(default=None, description="The lowest number that the function can return.")
+    high: float | None = field(default=None, description="The highest number that the function can return.")
+    modules: list[str] = field(
+        default=[], description="Other files that the function imports, relative to the recipe."
+    )
+    processes: int = field(default=1, ge=1, le=64, description="The number of worker processes for calls.")
+    timeout_seconds: float = field(default=10.0, gt=0, description="Time limit of one call, in seconds.")
     on_error: AnyFallback = field(
         default="fail",
-        description=f"For a call that raises or returns something else: {FALLBACK_DESCRIPTION}",
+        description=f"For a call that raises or returns an invalid result: {FALLBACK_DESCRIPTION}",
     )
     on_timeout: AnyFallback = field(
-        default="abstain", description=f"For a call out of time: {FALLBACK_DESCRIPTION}"
+        default="abstain", description=f"For a call that exceeds `timeout_seconds`: {FALLBACK_DESCRIPTION}"
     )
 
     @property
@@ -39,7 +44,7 @@ class Python(Params):
 
 
 def declared_range(params: Python) -> Interval:
-    """What the function itself may return."""
+    """The range of the function's results, without fallbacks."""
     low = -math.inf if params.low is None else params.low
     return Interval(low, math.inf if params.high is None else params.high)
 
@@ -55,10 +60,12 @@ def value_range(params: Python, operands: Ranges) -> Interval:
 def remarks(params: Python, operands: Ranges) -> Sequence[Remark]:
     if params.returns != "number" and (params.low is not None or params.high is not None):
         return (
-            Remark(kind="refused", message=f"`low` and `high` bound numbers; this gives {params.returns}"),
+            Remark(
+                kind="refused", message=f"`low` and `high` require `returns: number`, not `{params.returns}`"
+            ),
         )
     if params.low is not None and params.high is not None and params.low > params.high:
-        return (Remark(kind="refused", message="`low` lies above `high`", at=("low",)),)
+        return (Remark(kind="refused", message="`low` is greater than `high`", at=("low",)),)
     for name in ("on_error", "on_timeout"):
         otherwise = getattr(params, name)
         fits = {
@@ -67,7 +74,7 @@ def remarks(params: Python, operands: Ranges) -> Sequence[Remark]:
             "text": False,
         }
         if not isinstance(otherwise, str) and not fits[params.returns]:
-            return (Remark(kind="refused", message=f"this is no {params.returns}", at=(name,)),)
+            return (Remark(kind="refused", message=f"the fallback is not a {params.returns}", at=(name,)),)
     return ()
 
 
@@ -77,9 +84,10 @@ def files(params: Python) -> Sequence[str]:
 
 EXTENSION = RewardOp(
     name="python",
-    summary="What a function of yours returns; it runs in a process of its own, and is killed when it hangs.",
+    summary="The result of your own Python function. It runs in a separate process that is killed at a"
+    " timeout.",
     params=Python,
-    operands={"with": Operand(named=True, description="The function's arguments, each under its name.")},
+    operands={"with": Operand(named=True, description="The arguments of the function, each under its name.")},
     yields="number",
     infer_type=lambda params: params.returns,
     shorthand="with",
@@ -113,7 +121,7 @@ def _user_function(params: Python, batch: Batch) -> UserFunction:
 
 
 def _read_result(called: CallResult, params: Python) -> tuple[Any, str | None, bool]:
-    """Value and reason of one call, and whether it did not end as it should."""
+    """The value and the reason of one call, and whether the call failed."""
     if called.timed_out:
         reason = f"`{params.call}` took longer than {params.timeout_seconds:g} s"
         return fallback_value(params.on_timeout, reason), reason, True
@@ -128,15 +136,15 @@ def _read_result(called: CallResult, params: Python) -> tuple[Any, str | None, b
 
 
 def _type_mismatch(value: Any, params: Python) -> str | None:
-    """Why a returned value cannot be taken; None when it can."""
+    """Why a returned value is invalid, or None if it is valid."""
     kinds = {"number": int | float, "boolean": bool, "text": str}
     if value is None:
         return None
     if not isinstance(value, kinds[params.returns]):
-        return f"it returned {str(value)[:80]!r}, which is no {params.returns}"
+        return f"it returned {str(value)[:80]!r}, which is not a {params.returns}"
     if params.returns != "number":
         return None
-    inside = declared_range(params)
-    if not math.isfinite(value) or not inside.low <= value <= inside.high:
-        return f"it returned {value}, which does not lie in {inside}"
+    bounds = declared_range(params)
+    if not math.isfinite(value) or not bounds.low <= value <= bounds.high:
+        return f"it returned {value}, which is outside {bounds}"
     return None

@@ -1,4 +1,4 @@
-"""A number that goes evenly from one value to another while a second number grows."""
+"""Linear interpolation between two values while another number grows."""
 
 from collections.abc import Sequence
 
@@ -9,14 +9,14 @@ from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 
 
 class Ramp(Params):
-    start: float = field(description="The number up to which the value is `before`.")
-    end: float = field(description="The number from which on the value is `after`.")
-    before: float = field(default=0.0, description="The value up to the start.")
-    after: float = field(default=1.0, description="The value from the end on.")
+    start: float = field(description="Start of the ramp: up to this number the value is `before`.")
+    end: float = field(description="End of the ramp: from this number on the value is `after`.")
+    before: float = field(default=0.0, description="The value up to `start`.")
+    after: float = field(default=1.0, description="The value from `end` on.")
 
 
 def ramp_value(value: float, params: Ramp) -> float:
-    """The value at a place, which may be infinite."""
+    """The value for a number, which may be infinite."""
     if value <= params.start:
         return params.before
     if value >= params.end:
@@ -33,16 +33,18 @@ def value_range(params: Ramp, operands: Ranges) -> Interval:
 
 def remarks(params: Ramp, operands: Ranges) -> Sequence[Remark]:
     if params.start >= params.end:
-        return (Remark(kind="refused", message="`start` must lie below `end`", at=("start",)),)
+        return (Remark(kind="refused", message="`start` must be less than `end`", at=("start",)),)
     return ()
 
 
 EXTENSION = RewardOp(
     name="ramp",
-    summary="`before` up to one number, `after` from another on, and evenly between them: a penalty that"
-    " grows with a length is `{ramp: {of: {tokens: {}}, start: 768, end: 1024, after: -1}}`.",
+    summary="Linear interpolation from `before` to `after` while a number grows from `start` to `end`. A soft"
+    " length penalty: `{ramp: {of: {tokens: {}}, start: 768, end: 1024, after: -1}}`.",
     params=Ramp,
-    operands={"of": Operand(type="number", description="The number that goes up the ramp.")},
+    operands={
+        "of": Operand(type="number", description="The number that determines the position on the ramp.")
+    },
     yields="number",
     range=value_range,
     remarks=remarks,

@@ -1,4 +1,4 @@
-"""The score that reasoning-gym's own grader gives an answer to one of its tasks."""
+"""The score of an answer to a reasoning-gym task, by the task's own grader."""
 
 from pathlib import Path
 
@@ -13,12 +13,12 @@ _GRADER = UserFunction(Path(__file__).with_name("reasoning_gym_grader.py"), "gra
 
 
 class ReasoningGym(Params):
-    timeout_seconds: float = field(default=5.0, gt=0, description="The longest that one answer may take.")
+    timeout_seconds: float = field(default=5.0, gt=0, description="Time limit of one answer, in seconds.")
     on_error: NumberFallback = field(
         default="abstain", description=f"For a grader that fails: {FALLBACK_DESCRIPTION}"
     )
     on_timeout: NumberFallback = field(
-        default="abstain", description=f"For one out of time: {FALLBACK_DESCRIPTION}"
+        default="abstain", description=f"For an answer that exceeds `timeout_seconds`: {FALLBACK_DESCRIPTION}"
     )
 
 
@@ -32,14 +32,12 @@ def value_range(params: ReasoningGym, operands: Ranges) -> Interval:
 
 EXTENSION = RewardOp(
     name="reasoning_gym",
-    summary="What reasoning-gym's grader gives an answer, from 0 to 1; 0 when there is none. It runs in a"
-    " process of its own, since some of its graders evaluate what they are given.",
+    summary="The score of an answer by the grader of a reasoning-gym task, from 0 to 1; 0 if there is no"
+    " answer. Graders run in a separate process, because some of them evaluate the answer as code.",
     params=ReasoningGym,
     operands={
-        "of": Operand(type="text", description="The answer that is graded."),
-        "task": Operand(
-            type="any", description="The task that it answers, as the source `reasoning_gym` gives it."
-        ),
+        "of": Operand(type="text", description="The answer to grade."),
+        "task": Operand(type="any", description="The task, from the column of the source `reasoning_gym`."),
     },
     yields="number",
     range=value_range,
@@ -53,15 +51,15 @@ def run(params: ReasoningGym, operands: Operands, batch: Batch) -> OpResult:
         {"answer": answer, "task": task}
         for answer, task in zip(operands["of"], operands["task"], strict=True)
     ]
-    called = call_many(_GRADER, rows, params.timeout_seconds, processes=1)
-    found = [_read_result(one, params) for one in called]
-    return OpResult(values=[value for value, _ in found], reasons=[reason for _, reason in found])
+    calls = call_many(_GRADER, rows, params.timeout_seconds, processes=1)
+    results = [_read_result(call, params) for call in calls]
+    return OpResult(values=[value for value, _ in results], reasons=[reason for _, reason in results])
 
 
-def _read_result(called: CallResult, params: ReasoningGym) -> tuple[float | None, str | None]:
-    if called.timed_out:
+def _read_result(call: CallResult, params: ReasoningGym) -> tuple[float | None, str | None]:
+    if call.timed_out:
         reason = f"the grader took longer than {params.timeout_seconds:g} s"
         return fallback_value(params.on_timeout, reason), reason
-    if called.error:
-        return fallback_value(params.on_error, called.error), called.error
-    return float(called.value), None
+    if call.error:
+        return fallback_value(params.on_error, call.error), call.error
+    return float(call.value), None

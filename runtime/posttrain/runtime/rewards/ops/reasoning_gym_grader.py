@@ -1,5 +1,5 @@
-"""Grades answers to tasks of reasoning-gym. Loaded only in a process of its own: its graders may hang,
-and some of them evaluate what they are given."""
+"""Grades answers to reasoning-gym tasks. Loaded only in a separate process: graders may hang, and some of
+them evaluate the answer as code."""
 
 import json
 from functools import cache
@@ -8,15 +8,15 @@ from typing import Any
 
 from posttrain.runtime.sources.reasoning_gym import create_tasks
 
-import_module("reasoning_gym")  # it takes seconds, which no answer's own time must pay for
+import_module("reasoning_gym")  # takes seconds, which must not count against the timeout of an answer
 
 
 def grade_answer(answer: str | None, task: str) -> float:
     if answer is None:
         return 0.0
-    given: dict[str, Any] = json.loads(task)
-    made = _cached_tasks(given["task"], given["count"], given["seed"], json.dumps(given["config"]))
-    return min(1.0, max(0.0, float(made.score_answer(answer=answer, entry=made[given["place"]]))))
+    spec: dict[str, Any] = json.loads(task)
+    tasks = _cached_tasks(spec["task"], spec["count"], spec["seed"], json.dumps(spec["config"]))
+    return min(1.0, max(0.0, float(tasks.score_answer(answer=answer, entry=tasks[spec["place"]]))))
 
 
 @cache

@@ -15,12 +15,16 @@ from posttrain.spec.extension import Operand, RewardOp
 
 
 class Regex(RegexParams):
-    group: int | str = field(default=0, description="The group that is taken, by number or name; 0 is all.")
+    group: int | str = field(
+        default=0, description="The group to return, by number or name. 0 is the whole match."
+    )
     pick: Literal["first", "last"] = field(
-        default="first", description="Which match counts, if there are several."
+        default="first", description="The match to use if there are several."
     )
     on_timeout: TextFallback = field(
-        default="abstain", description="What a row out of time does: it abstains, or it ends the step."
+        default="abstain",
+        description="For a search that exceeds `timeout_seconds`: `abstain` leaves the row unscored, `fail`"
+        " ends the step.",
     )
 
     def check(self) -> None:
@@ -36,9 +40,9 @@ class Regex(RegexParams):
 
 EXTENSION = RewardOp(
     name="regex",
-    summary="What a regular expression matches, or one of its groups; absent when there is no match.",
+    summary="The match of a regular expression, or one of its groups. Absent if there is no match.",
     params=Regex,
-    operands={"of": Operand(type="text", description="The text that is searched.")},
+    operands={"of": Operand(type="text", description="The text to search.")},
     yields="text",
     stack=("regex",),
 )
@@ -46,17 +50,19 @@ EXTENSION = RewardOp(
 
 def run(params: Regex, operands: Operands, batch: Batch) -> OpResult:
     def search(pattern: Any, text: str, seconds: float) -> str | None:
-        found = None
+        selected = None
         for match in pattern.finditer(text, timeout=seconds, concurrent=True):
-            found = match
+            selected = match
             if params.pick == "first":
                 break
-        return found[params.group] if found else None
+        return selected[params.group] if selected else None
 
-    found, late = search_texts(params, operands["of"], search)
-    for _ in late:
+    values, timed_out = search_texts(params, operands["of"], search)
+    for _ in timed_out:
         fallback_value(
             params.on_timeout, TIMEOUT_REASON, "simplify the pattern: nested repeats backtrack without end"
         )
-    reasons = [TIMEOUT_REASON if row in late else None for row in range(batch.count)] if late else []
-    return OpResult(values=found, reasons=reasons, unknown=late)
+    reasons = (
+        [TIMEOUT_REASON if row in timed_out else None for row in range(batch.count)] if timed_out else []
+    )
+    return OpResult(values=values, reasons=reasons, unknown=timed_out)

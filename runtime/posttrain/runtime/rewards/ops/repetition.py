@@ -1,4 +1,4 @@
-"""How much of a text repeats itself."""
+"""The share of repeated n-grams in a text."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -10,8 +10,8 @@ from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 
 class Repetition(Params):
-    ngram_size: int = field(default=4, ge=1, le=100, description="How many units in a row make one piece.")
-    unit: Literal["words", "characters"] = field(default="words", description="What pieces are made of.")
+    ngram_size: int = field(default=4, ge=1, le=100, description="The length of an n-gram, in units.")
+    unit: Literal["words", "characters"] = field(default="words", description="The unit of the n-grams.")
 
 
 def value_range(params: Repetition, operands: Ranges) -> Interval:
@@ -20,10 +20,10 @@ def value_range(params: Repetition, operands: Ranges) -> Interval:
 
 EXTENSION = RewardOp(
     name="repetition",
-    summary="The share of a text's pieces that occurred in it before: 0 when none did, near 1 when all did."
-    " It abstains when there is no text.",
+    summary="The share of n-grams of a text that are repeats of earlier ones: 0 without repetition, close to"
+    " 1 if the text repeats one n-gram. Abstains if the text is absent.",
     params=Repetition,
-    operands={"of": Operand(type="text", description="The text whose pieces are counted.")},
+    operands={"of": Operand(type="text", description="The text to measure.")},
     yields="number",
     range=value_range,
 )
@@ -38,5 +38,5 @@ def repetition(text: str, params: Repetition) -> float:
     count = len(units) - params.ngram_size + 1
     if count <= 0:
         return 0.0
-    different = {tuple(units[at : at + params.ngram_size]) for at in range(count)}
-    return 1.0 - len(different) / count
+    distinct = {tuple(units[at : at + params.ngram_size]) for at in range(count)}
+    return 1.0 - len(distinct) / count

@@ -1,4 +1,4 @@
-"""The score of a reward model: a trained scorer reads the prompt with the completion."""
+"""The score of a reward model for a completion and its prompt."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -12,26 +12,28 @@ from posttrain.spec.extension import Operand, Params, RewardOp
 
 class RewardModelParams(Params):
     model: str = field(
-        description="The model that scores: a stage that trains a `reward_model`, or a declared scorer."
+        description="The reward model: a stage that trains with `train: reward_model`, or a declared model"
+        " with a scoring head."
     )
     prompts: Literal["auto", "chat", "plain"] = field(
         default="auto",
-        description="What the model reads: prompt and text as turns of a conversation (`chat`), or one after"
-        " the other (`plain`); `auto` takes turns where its tokenizer has a chat template.",
+        description="The format of the input: `chat` renders prompt and text with the chat template, `plain`"
+        " concatenates them, `auto` uses `chat` if the tokenizer has a chat template.",
     )
-    batch_size: int = field(default=16, ge=1, description="Texts that it reads at once.")
+    batch_size: int = field(default=16, ge=1, description="The number of texts in one forward pass.")
 
 
 EXTENSION = RewardOp(
     name="reward_model",
-    summary="A reward model's score of a text: any number; it abstains when there is no text, and"
-    " on what is longer than it reads. `clip` and `normalize` bring scores into a range.",
+    summary="The score of a text by a reward model, an unbounded number. Abstains if the text is absent or"
+    " longer than the model's context. Use `clip` or `normalize` to limit the scores.",
     params=RewardModelParams,
     operands={
-        "of": Operand(type="text", description="The completion that is scored."),
+        "of": Operand(type="text", description="The completion to score."),
         "prompt": Operand(
             required=False,
-            description="What it replies to, as text or messages; without it the text is scored alone.",
+            description="The prompt of the completion, as text or messages. By default, the text is scored"
+            " without a prompt.",
         ),
     },
     yields="number",
@@ -46,21 +48,20 @@ def run(params: RewardModelParams, operands: Operands, batch: Batch) -> OpResult
     folder = batch.models.get(params.model)
     if folder is None:
         raise StepError(
-            f"the model `{params.model}` is not at hand: a recipe's models are made when it runs",
-            "run a stage that scores by this reward; its record has every node's values",
+            f"the reward model `{params.model}` is not available: a recipe's models exist only in a run",
+            "run a stage that uses this reward; its record has the values of every node",
         )
     prompts = operands.get("prompt", [None] * batch.count)
     values: list[float | None] = [None] * batch.count
     reasons: list[str | None] = ["there is no text"] * batch.count
     rows = [row for row in range(batch.count) if operands["of"][row] is not None]
     model = load_scorer(folder)
-    read = [model.tokenize(prompts[row], operands["of"][row], params.prompts) for row in rows]
-    short = [place for place, tokens in enumerate(read) if len(tokens) <= model.max_length]
-    for row, tokens in zip(rows, read, strict=True):
-        reasons[row] = f"{len(tokens)} tokens, and the model reads {model.max_length}"
-    for place, score in zip(
-        short, _score_batches(model, [read[place] for place in short], params), strict=True
-    ):
+    inputs = [model.tokenize(prompts[row], operands["of"][row], params.prompts) for row in rows]
+    fitting = [place for place, tokens in enumerate(inputs) if len(tokens) <= model.max_length]
+    for row, tokens in zip(rows, inputs, strict=True):
+        reasons[row] = f"{len(tokens)} tokens, more than the reward model's context of {model.max_length}"
+    scores = _score_batches(model, [inputs[place] for place in fitting], params)
+    for place, score in zip(fitting, scores, strict=True):
         values[rows[place]], reasons[rows[place]] = score, None
     return OpResult(values=values, reasons=reasons)
 
@@ -68,11 +69,11 @@ def run(params: RewardModelParams, operands: Operands, batch: Batch) -> OpResult
 def _score_batches(
     model: RewardModelScorer, texts: Sequence[Sequence[int]], params: RewardModelParams
 ) -> list[float]:
-    """The score of each text. Texts of like length are read together, so that little is filled up."""
+    """The score of each text. Texts of similar length share a batch, to limit padding."""
     order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
-    found = [0.0] * len(texts)
+    scores = [0.0] * len(texts)
     for start in range(0, len(order), params.batch_size):
         places = order[start : start + params.batch_size]
         for place, score in zip(places, model.score([texts[p] for p in places]), strict=True):
-            found[place] = score
-    return found
+            scores[place] = score
+    return scores

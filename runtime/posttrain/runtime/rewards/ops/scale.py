@@ -1,4 +1,4 @@
-"""A number times a factor, plus another."""
+"""A linear function of a number."""
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.runtime.rewards.engine.numeric_reduction import scale_interval
@@ -8,8 +8,8 @@ from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 
 class Scale(Params):
-    factor: float = field(default=1.0, description="The factor.")
-    offset: float = field(default=0.0, description="What is added after.")
+    factor: float = field(default=1.0, description="The multiplier.")
+    offset: float = field(default=0.0, description="The number added to the product.")
 
 
 def value_range(params: Scale, operands: Ranges) -> Interval:
@@ -19,9 +19,9 @@ def value_range(params: Scale, operands: Ranges) -> Interval:
 
 EXTENSION = RewardOp(
     name="scale",
-    summary="A number times a factor, plus another.",
+    summary="A number multiplied by `factor`, plus `offset`.",
     params=Scale,
-    operands={"of": Operand(type="number", description="The number that is multiplied.")},
+    operands={"of": Operand(type="number", description="The number to scale.")},
     yields="number",
     range=value_range,
 )

@@ -1,4 +1,4 @@
-"""One number when a condition holds, another when it does not."""
+"""Converts a condition to a number."""
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.runtime.rewards.engine.kleene_logic import branch_range
@@ -12,12 +12,13 @@ def value_range(params: object, operands: Ranges) -> Interval:
 
 EXTENSION = RewardOp(
     name="score",
-    summary="`then` when the condition holds, `else` when it does not; it abstains when that is open.",
+    summary="The number `then` (1 by default) if the condition holds, else the number `else` (0 by default)."
+    " Abstains if the condition abstains.",
     operands={
-        "when": Operand(type="boolean", description="The condition that decides."),
-        "then": Operand(type="number", required=False, default=1.0, description="The number where it holds."),
+        "when": Operand(type="boolean", description="The condition."),
+        "then": Operand(type="number", required=False, default=1.0, description="The number if it holds."),
         "else": Operand(
-            type="number", required=False, default=0.0, description="The number where it does not hold."
+            type="number", required=False, default=0.0, description="The number if it does not hold."
         ),
     },
     yields="number",

@@ -1,4 +1,4 @@
-"""How alike two texts are, by what they have in common in the same order."""
+"""The similarity of two texts, by their longest common subsequence."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -10,9 +10,12 @@ from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 
 class Similarity(Params):
-    unit: Literal["characters", "words"] = field(default="characters", description="What is compared.")
+    unit: Literal["characters", "words"] = field(default="characters", description="The unit of comparison.")
     max_length: int = field(
-        default=20_000, ge=1, le=100_000, description="The most units of a text; it abstains on longer ones."
+        default=20_000,
+        ge=1,
+        le=100_000,
+        description="The maximum length of a text, in units. Abstains if a text is longer.",
     )
 
 
@@ -22,12 +25,12 @@ def value_range(params: Similarity, operands: Ranges) -> Interval:
 
 EXTENSION = RewardOp(
     name="similarity",
-    summary="Twice the longest common subsequence over both lengths: 1 when two texts are the same, 0 when"
-    " they share nothing. It abstains when either is not there.",
+    summary="The similarity of two texts: twice the length of their longest common subsequence, divided by"
+    " the sum of their lengths. 1 if they are equal, 0 if they share nothing. Abstains if either is absent.",
     params=Similarity,
     operands={
-        "of": Operand(type="text", description="The text that is compared."),
-        "to": Operand(type="text", description="The text that it is compared with."),
+        "of": Operand(type="text", description="The text to compare."),
+        "to": Operand(type="text", description="The reference text."),
     },
     yields="number",
     range=value_range,
@@ -57,9 +60,9 @@ def similarity(left: Sequence[str], right: Sequence[str]) -> float:
 
 
 def lcs_length(left: Sequence[str], right: Sequence[str]) -> int:
-    """The length of the longest common subsequence, a row of the table at a time as bits of a number.
+    """The length of the longest common subsequence, with each row of the table as the bits of an integer.
 
-    A bit of `row` is 0 where the table's column grows (Hyyrö 2004, after Allison and Dix 1986).
+    A bit of `row` is 0 where the value of the table's column grows (Hyyrö 2004, after Allison and Dix 1986).
     """
     places: dict[str, int] = {}
     for place, unit in enumerate(left):

@@ -1,4 +1,4 @@
-"""The sum of numbers; a sum with a part that abstains abstains."""
+"""The sum of numbers. Abstains if one of them does."""
 
 from collections.abc import Sequence
 
@@ -25,8 +25,8 @@ def remarks(params: object, operands: Ranges) -> Sequence[Remark]:
 
 EXTENSION = RewardOp(
     name="sum",
-    summary="The sum of its parts; it abstains when one of them does.",
-    operands={"of": Operand(type="number", many=True, description="The numbers that are added.")},
+    summary="The sum of several numbers. Abstains if one of them does.",
+    operands={"of": Operand(type="number", many=True, description="The numbers to add.")},
     yields="number",
     range=value_range,
     remarks=remarks,

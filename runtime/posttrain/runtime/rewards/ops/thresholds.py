@@ -1,4 +1,4 @@
-"""A number by the highest of several thresholds that another number reaches."""
+"""A step function: the value of the first threshold that a number reaches."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,13 +6,13 @@ from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.spec.column_types import Interval
 from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
 
-_NEVER_REACHED = "what is measured never reaches this"
-_SHADOWED = "a step before it takes all that reaches this"
-_ALWAYS_REACHED = "a step before it is always reached"
+_NEVER_REACHED = "the number never reaches this threshold"
+_SHADOWED = "an earlier step has the same or a lower threshold"
+_ALWAYS_REACHED = "an earlier step is always reached"
 
 
 def _unreachable_reasons(operands: Ranges) -> Iterator[tuple[int, str]]:
-    """Each step with why it is never taken, empty when it can be; the last is `otherwise`."""
+    """Yield the index of each step and why it is unreachable, or "". The last one is `otherwise`."""
     (of,) = operands["of"]
     decided = False
     lowest: float | None = None
@@ -48,20 +48,20 @@ def remarks(params: object, operands: Ranges) -> Sequence[Remark]:
 
 EXTENSION = RewardOp(
     name="thresholds",
-    summary="`then` of the first step whose `at_least` is reached, else `otherwise`; it abstains when there"
-    " is no number.",
+    summary="A step function: the value `then` of the first step whose `at_least` the number reaches, or"
+    " `otherwise` if it reaches none. Abstains if the number does.",
     operands={
-        "of": Operand(type="number", description="The number that is held to the steps."),
+        "of": Operand(type="number", description="The number to compare with the steps."),
         "steps": Operand(
             fields={
                 "at_least": Operand(
-                    type="number", description="The number from which on this step is reached."
+                    type="number", description="The threshold: the step applies from this number on."
                 ),
-                "then": Operand(type="number", description="The number that this step gives."),
+                "then": Operand(type="number", description="The value of this step."),
             },
-            description="The steps, tried in their order.",
+            description="The steps, evaluated in order. Put the highest threshold first.",
         ),
-        "otherwise": Operand(type="number", description="The number where no step is reached."),
+        "otherwise": Operand(type="number", description="The value if no step is reached."),
     },
     yields="number",
     range=value_range,

@@ -1,4 +1,4 @@
-"""How many tokens a completion has, as those who wrote it counted."""
+"""The number of tokens of a completion, as reported by the engine that generated it."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.spec.column_types import Interval
 from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
 
-_UNCOUNTED = "nobody has counted its tokens"
+_UNCOUNTED = "the number of tokens is not known"
 
 
 def value_range(params: object, operands: Ranges) -> Interval:
@@ -16,17 +16,17 @@ def value_range(params: object, operands: Ranges) -> Interval:
 def remarks(params: object, operands: Ranges) -> Sequence[Remark]:
     if "of" not in operands:
         return ()
-    message = "this counts the completion as it was written, and no other text"
+    message = "`tokens` takes no `of`: it counts the tokens of the completion"
     return (Remark(kind="refused", message=message, help="write `{tokens: {}}`; `length` measures texts"),)
 
 
 EXTENSION = RewardOp(
     name="tokens",
-    summary="How many tokens the completion has, its end token aside; in an environment all of an episode"
-    " that follows its prompt. It abstains where nobody counts them: of some endpoints, and of texts in"
-    " files.",
-    # Never given: it is there so that a bare value is told of, and not passed over.
-    operands={"of": Operand(required=False, description="Not to be given: it is the completion.")},
+    summary="The number of tokens of the completion, without the end-of-sequence token. In an environment,"
+    " all tokens of the episode after the prompt. Abstains if the number is not known: for some endpoints,"
+    " and for texts from files.",
+    # Always refused. Declared so that a bare value (`tokens: NODE`) is an error, not ignored.
+    operands={"of": Operand(required=False, description="Not allowed: the op counts the completion.")},
     yields="integer",
     range=value_range,
     remarks=remarks,

@@ -1,4 +1,4 @@
-"""Whether a completion calls a tool as it should."""
+"""Whether a completion calls tools correctly."""
 
 import json
 from collections.abc import Mapping
@@ -22,25 +22,26 @@ class ToolCall(Params):
     tools: dict[str, dict[str, Any]] = field(
         default={},
         check=lambda tools: [check_schema(schema) for schema in tools.values()],
-        description="The tools that may be called, each with the JSON Schema of its arguments.",
+        description="The allowed tools, each with the JSON Schema of its arguments. By default, any tool.",
     )
     format: Format = field(
         default="tags",
-        description="How a call is written: JSON between tags, JSON alone, with the marks of a family of"
-        " models, as functions in Python's syntax, or in any of these ways, told by its marks.",
+        description="The notation of calls: JSON between `tags`, bare `json`, the notation of a model family,"
+        " `pythonic` function calls, or `any` of these, recognized by its markers.",
     )
-    open: str = field(default="<tool_call>", description="The tag before a call; empty when there is none.")
-    close: str = field(default="</tool_call>", description="The tag after it.")
+    open: str = field(default="<tool_call>", description="The tag before a call. Empty for no tags.")
+    close: str = field(default="</tool_call>", description="The tag after a call.")
 
 
 EXTENSION = RewardOp(
     name="tool_call",
-    summary="True when every call in the text has a name and arguments that the tool takes, and there is one;"
-    " with `to`, when the calls are those, in that order.",
+    summary="True if the text calls at least one tool and all its calls are valid: known tools, with"
+    " arguments that match their schemas. With `to`, the calls must also equal the expected ones, in order."
+    " Abstains if the expected calls cannot be parsed.",
     params=ToolCall,
     operands={
-        "of": Operand(type="text", description="The text in which calls are looked for."),
-        "to": Operand(type="text", required=False, description="The calls that are wanted, as JSON."),
+        "of": Operand(type="text", description="The text to search."),
+        "to": Operand(type="text", required=False, description="The expected calls, as JSON."),
     },
     yields="boolean",
     stack=("jsonschema",),
@@ -49,12 +50,12 @@ EXTENSION = RewardOp(
 
 def run(params: ToolCall, operands: Operands, batch: Batch) -> OpResult:
     validators = {name: validator_for(schema) for name, schema in params.tools.items()}
-    wanted = operands.get("to")
+    expected = operands.get("to")
     values: list[bool | None] = []
     reasons: list[str | None] = []
     for row, text in enumerate(operands["of"]):
         value, reason = _judge_text(
-            text, wanted[row] if wanted else "", wanted is not None, params, validators
+            text, expected[row] if expected else "", expected is not None, params, validators
         )
         values.append(value)
         reasons.append(reason)
@@ -69,36 +70,36 @@ def _judge_text(
         try:
             expected = normalize_calls(read_json(to or "", "whole"))
         except ValueError as error:
-            return None, f"the expected call cannot be read: {error}"
+            return None, f"the expected call cannot be parsed: {error}"
     try:
-        found = extract_calls(text or "", params)
-        for call in found:
+        calls = extract_calls(text or "", params)
+        for call in calls:
             _check_call(call, params, validators)
     except ValueError as error:
         return False, str(error)
-    if compared and found != expected:
-        return False, f"called {_format_calls(found)}, not {_format_calls(expected)}"
+    if compared and calls != expected:
+        return False, f"called {_format_calls(calls)}, not {_format_calls(expected)}"
     return True, None
 
 
 def extract_calls(text: str, params: ToolCall) -> list[Call]:
-    """The calls in a text, at least one. ValueError says what is wrong with them."""
+    """The calls in a text, at least one. Raises ValueError if there are none or they are malformed."""
     notation = params.format if params.open else "json" if params.format == "tags" else params.format
-    found = parse_calls(text, notation, params.open, params.close)
-    if not found:
-        raise InvalidToolCallError("no tool is called")
-    return found
+    calls = parse_calls(text, notation, params.open, params.close)
+    if not calls:
+        raise InvalidToolCallError("there is no tool call")
+    return calls
 
 
 def _check_call(call: Call, params: ToolCall, validators: Mapping[str, Any]) -> None:
     if not params.tools:
         return
     if call["name"] not in validators:
-        raise InvalidToolCallError(f"there is no tool `{call['name']}`")
-    fault = schema_violation(call["arguments"], validators[call["name"]])
-    if fault is not None:
-        raise InvalidToolCallError(f"`{call['name']}` does not take these arguments: {fault}")
+        raise InvalidToolCallError(f"unknown tool `{call['name']}`")
+    violation = schema_violation(call["arguments"], validators[call["name"]])
+    if violation is not None:
+        raise InvalidToolCallError(f"invalid arguments for `{call['name']}`: {violation}")
 
 
-def _format_calls(found: list[Call]) -> str:
-    return json.dumps(found, ensure_ascii=False)[:200]
+def _format_calls(calls: list[Call]) -> str:
+    return json.dumps(calls, ensure_ascii=False)[:200]

@@ -1,4 +1,4 @@
-"""The sum of numbers, each times its weight."""
+"""The weighted sum of numbers."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 
 
 class Weighted(Params):
-    weights: list[float] = field(min_length=1, description="A weight for each part, in their order.")
+    weights: list[float] = field(min_length=1, description="One weight for each number, in order.")
 
 
 def _terms(params: Weighted, operands: Ranges) -> list[Interval]:
@@ -32,17 +32,19 @@ def value_range(params: Weighted, operands: Ranges) -> Interval:
 def remarks(params: Weighted, operands: Ranges) -> Sequence[Remark]:
     parts, weights = len(operands["of"]), len(params.weights)
     if parts != weights:
-        message = f"there are {parts} parts and {weights} weights"
+        message = f"{weights} weights for {parts} numbers"
         return (Remark(kind="refused", message=message, at=("weights",)),)
     return check_dominant_term(_terms(params, operands))
 
 
 EXTENSION = RewardOp(
     name="weighted",
-    summary="The sum of its parts, each times its weight; it abstains when one of them does.",
+    summary="The weighted sum of several numbers. Abstains if one of them does.",
     params=Weighted,
     operands={
-        "of": Operand(type="number", many=True, description="The numbers, in the order of their weights.")
+        "of": Operand(
+            type="number", many=True, description="The numbers to add, in the order of the weights."
+        )
     },
     yields="number",
     range=value_range,
@@ -51,7 +53,7 @@ EXTENSION = RewardOp(
 
 
 def run(params: Weighted, operands: Operands, batch: Batch) -> list[float | None]:
-    def combined(row: Sequence[float]) -> float:
+    def weighted_sum(row: Sequence[float]) -> float:
         return sequential_sum([part * weight for part, weight in zip(row, params.weights, strict=True)])
 
-    return combine_rows(combined, operands["of"])
+    return combine_rows(weighted_sum, operands["of"])

@@ -1,1 +1,1 @@
-"""What reward ops read out of completions: numbers, JSON, tool calls, bounded regular expressions."""
+"""Parsers that reward ops share: numbers, JSON, tool calls, regular expressions with a time limit."""

@@ -1,7 +1,7 @@
-"""Regular expressions that cannot hang: what `regex` and `matches` share.
+"""Regular expressions with a time limit, for the ops `regex` and `matches`.
 
-A pattern is checked when the recipe is compiled, and run with a limit of time a row, and with one for
-the batch: a pattern that backtracks without end costs a known number of seconds, and says so.
+A pattern is checked when the recipe is compiled. At run time there is a time limit for each row and one for
+the batch, so that a pattern with catastrophic backtracking costs a bounded time.
 """
 
 import re
@@ -13,18 +13,18 @@ from typing import Any
 from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Params
 
-_MAX_TIMEOUTS_PER_BATCH = 40  # a batch may take as long as this many rows that run out of time
-TIMEOUT_REASON = "the pattern ran out of time"
+_MAX_TIMEOUTS_PER_BATCH = 40  # the time limit of a batch, in time limits of a row
+TIMEOUT_REASON = "the pattern timed out"
 
 
 def compile_pattern(pattern: str) -> "re.Pattern[str]":
-    """The pattern by Python's own module, which knows its groups. ValueError when it is none."""
+    """Compile a pattern with the standard library, to check it and to list its groups."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             return re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"this is no regular expression: {error}") from None
+        raise ValueError(f"not a valid regular expression: {error}") from None
 
 
 class RegexParams(Params):
@@ -32,30 +32,30 @@ class RegexParams(Params):
         min_length=1,
         max_length=2000,
         check=compile_pattern,
-        description="A regular expression in Python's syntax; (?s), (?i) and the like set its flags.",
+        description="The regular expression, in Python's syntax. Set flags inline, such as (?s) or (?i).",
     )
     timeout_seconds: float = field(
-        default=0.25, gt=0, le=60, description="The longest that one row's search may take."
+        default=0.25, gt=0, le=60, description="Time limit of the search in one row, in seconds."
     )
 
 
 def search_texts(
     params: RegexParams, texts: Sequence[str | None], search: Callable[[Any, str, float], Any]
 ) -> tuple[list[Any], frozenset[int]]:
-    """What `search(pattern, text, seconds)` gives for each text, and the rows that ran out of time."""
+    """The result of `search(pattern, text, seconds)` for each text, and the rows that timed out."""
     import regex
 
     pattern = regex.compile(params.pattern)
     end = time.monotonic() + _MAX_TIMEOUTS_PER_BATCH * params.timeout_seconds
-    found: list[Any] = []
-    late: set[int] = set()
+    results: list[Any] = []
+    timed_out: set[int] = set()
     for row, text in enumerate(texts):
-        left = min(params.timeout_seconds, end - time.monotonic())
+        seconds = min(params.timeout_seconds, end - time.monotonic())
         try:
-            if left <= 0:
+            if seconds <= 0:
                 raise TimeoutError
-            found.append(None if text is None else search(pattern, text, left))
+            results.append(None if text is None else search(pattern, text, seconds))
         except TimeoutError:
-            found.append(None)
-            late.add(row)
-    return found, frozenset(late)
+            results.append(None)
+            timed_out.add(row)
+    return results, frozenset(timed_out)

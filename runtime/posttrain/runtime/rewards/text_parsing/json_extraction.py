@@ -1,4 +1,4 @@
-"""JSON as a model writes it: the whole text, or a value somewhere in it."""
+"""Extracts JSON from a model's output: the whole text, or a value somewhere in it."""
 
 import json
 import re
@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 Where = Literal["whole", "first", "last"]
 WHERE_DESCRIPTION = (
-    "Whether the text must be nothing but JSON, or holds it: the first or the last object or list in it."
+    "Where the JSON is: `whole` requires that the text is only JSON, `first` and `last` search for the first"
+    " or the last object or list in the text."
 )
 _OPENING = re.compile(r"[{\[]")
 _MAX_ATTEMPTS = 64
@@ -14,7 +15,7 @@ _MAX_CHARACTERS = 1_000_000
 
 
 class JsonNotFoundError(ValueError):
-    """There is no JSON value where one was looked for."""
+    """The text has no JSON value."""
 
 
 def _reject_constant(constant: str) -> Any:
@@ -25,7 +26,7 @@ _DECODER = json.JSONDecoder(parse_constant=_reject_constant)
 
 
 def read_json(text: str, where: Where) -> Any:
-    """The value. JsonNotFoundError says why there is none."""
+    """Parse the JSON value in a text. Raises JsonNotFoundError with the reason if there is none."""
     if len(text) > _MAX_CHARACTERS:
         raise JsonNotFoundError(f"the text is longer than {_MAX_CHARACTERS:,} characters")
     try:
@@ -33,26 +34,26 @@ def read_json(text: str, where: Where) -> Any:
             return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise JsonNotFoundError(_error_reason(error)) from None
-    found = _find_values(text, only_first=where == "first")
-    if not found:
-        raise JsonNotFoundError("no JSON object or list is in the text")
-    return found[-1]
+    values = _find_values(text, only_first=where == "first")
+    if not values:
+        raise JsonNotFoundError("the text has no JSON object or list")
+    return values[-1]
 
 
 def _find_values(text: str, *, only_first: bool) -> list[Any]:
-    found: list[Any] = []
+    values: list[Any] = []
     at = 0
     for _ in range(_MAX_ATTEMPTS):
         opening = _OPENING.search(text, at)
-        if opening is None or (found and only_first):
+        if opening is None or (values and only_first):
             break
         try:
             value, at = _DECODER.raw_decode(text, opening.start())
-            found.append(value)
+            values.append(value)
         except (ValueError, RecursionError):
             at = opening.start() + 1
-    return found
+    return values
 
 
 def _error_reason(error: Exception) -> str:
-    return "nested too deep" if isinstance(error, RecursionError) else str(error)
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)

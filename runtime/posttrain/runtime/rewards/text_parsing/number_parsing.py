@@ -1,6 +1,6 @@
-"""Numbers as they stand in text: found in a sentence, and read exactly.
+"""Finds numbers in text, and parses them exactly.
 
-Thousands may be parted by commas. A sign belongs to a number unless it stands between two of them.
+Commas may separate thousands. A sign belongs to a number unless it is an operator between two numbers.
 """
 
 import re
@@ -16,20 +16,20 @@ _MAX_LENGTH = 1000
 
 
 def find_numbers(text: str) -> Iterator[str]:
-    """The numbers of a text as they stand there, from the left."""
+    """Yield the numbers in a text as written, from left to right."""
     for match in _NUMBER.finditer(text):
         yield match[0]
 
 
 def normalize_number(number: str) -> str:
-    """A number without the commas between its thousands, its minus an ordinary one."""
+    """A number without thousands separators, with an ASCII minus sign."""
     return number.replace(",", "").replace("\u2212", "-").removeprefix("+")
 
 
 @lru_cache(maxsize=16_384)  # several nodes read the same answers
 def read_number(text: str) -> Fraction | None:
-    """The value of a text that is one number, and nothing beside it but spaces or a dollar sign."""
-    written = text.strip().removeprefix("$").strip()
-    if len(written) > _MAX_LENGTH or _NUMBER.fullmatch(written) is None:
+    """The value of a text that is one number, with optional spaces and a dollar sign; else None."""
+    number = text.strip().removeprefix("$").strip()
+    if len(number) > _MAX_LENGTH or _NUMBER.fullmatch(number) is None:
         return None
-    return Fraction(normalize_number(written))
+    return Fraction(normalize_number(number))

@@ -1,4 +1,4 @@
-"""How two texts are made alike before they are compared."""
+"""Normalizes white space and case of texts before a comparison."""
 
 from typing import Literal
 
@@ -9,10 +9,10 @@ from posttrain.spec.extension import Params
 class Folding(Params):
     whitespace: Literal["collapse", "ignore", "exact"] = field(
         default="collapse",
-        description="White space: runs count as one space and none at the ends, or it does not count at"
-        " all, or every character of it does.",
+        description="The treatment of white space: `collapse` replaces each run with one space and strips the"
+        " ends, `ignore` removes all white space, `exact` compares it as it is.",
     )
-    ignore_case: bool = field(default=False, description="Take capitals for small letters.")
+    ignore_case: bool = field(default=False, description="Ignore case.")
 
 
 def fold_text(text: str, params: Folding) -> str:

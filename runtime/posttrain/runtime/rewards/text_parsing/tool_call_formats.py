@@ -1,6 +1,6 @@
-"""How models write the calls of tools: a reader for each notation, all to a name with its arguments.
+"""Parsers for the tool call notations of model families. Each returns names with arguments.
 
-A text without a call gives none; one that is not written as it should be raises ValueError.
+A text without a call has no calls. A malformed call raises ValueError.
 """
 
 import ast
@@ -29,11 +29,11 @@ END_OF_TURN = re.compile(r"<\|(?:eom_id|eot_id|im_end|end|endoftext)\|>|</s>")
 
 
 class InvalidToolCallError(ValueError):
-    """A call that is not written as one, or that its tool does not take."""
+    """A call that is malformed, or that its tool does not accept."""
 
 
 def normalize_calls(value: Any) -> list[Call]:
-    """One call or several, each with its name and its arguments as an object."""
+    """Normalize one call or a list of calls to names with arguments."""
     if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
         value = cast(dict[str, Any], value)["tool_calls"]
     items = cast(list[Any], value) if isinstance(value, list) else [value]
@@ -42,25 +42,25 @@ def normalize_calls(value: Any) -> list[Call]:
 
 def _normalize_call(item: Any) -> Call:
     if not isinstance(item, dict):
-        raise InvalidToolCallError("a call is a JSON object with `name` and `arguments`")
-    given = cast(dict[str, Any], item)
-    given = given["function"] if isinstance(given.get("function"), dict) else given
-    name, arguments = given.get("name"), given.get("arguments", given.get("parameters", {}))
-    if isinstance(arguments, str):  # as OpenAI writes them
+        raise InvalidToolCallError("a call must be a JSON object with `name` and `arguments`")
+    call = cast(dict[str, Any], item)
+    call = call["function"] if isinstance(call.get("function"), dict) else call
+    name, arguments = call.get("name"), call.get("arguments", call.get("parameters", {}))
+    if isinstance(arguments, str):  # OpenAI's format
         arguments = read_json(arguments, "whole")
     if not isinstance(name, str) or not isinstance(arguments, dict):
-        raise InvalidToolCallError("a call is a JSON object with `name` and `arguments`")
+        raise InvalidToolCallError("a call must be a JSON object with `name` and `arguments`")
     return {"name": name, "arguments": cast(dict[str, Any], arguments)}
 
 
 def parse_tagged(text: str, opening: str, closing: str) -> list[Call]:
-    found: list[Call] = []
+    calls: list[Call] = []
     for piece in text.split(opening)[1:]:
         body, close, _ = piece.partition(closing)
         if not close:
             raise InvalidToolCallError("a call is not closed")
-        found += _parse_xml(body) if FUNCTION.search(body) else normalize_calls(read_json(body, "whole"))
-    return found
+        calls += _parse_xml(body) if FUNCTION.search(body) else normalize_calls(read_json(body, "whole"))
+    return calls
 
 
 def _parse_json(text: str) -> list[Call]:
@@ -92,7 +92,7 @@ def _decode_objects(text: str) -> list[Any]:
 
 
 def _parse_mistral(text: str) -> list[Call]:
-    """A list after the mark, or name[ARGS]{...} after each."""
+    """A list of calls after the marker, or name[ARGS]{...} after each marker."""
     named = list(MISTRAL_CALL.finditer(text))
     if named:
         ends = [call.start() for call in named[1:]] + [len(text)]
@@ -107,12 +107,12 @@ def _parse_mistral(text: str) -> list[Call]:
 def _parse_arguments(text: str) -> dict[str, Any]:
     value = read_json(text.strip() or "{}", "whole")
     if not isinstance(value, dict):
-        raise InvalidToolCallError("the arguments of a call are a JSON object")
+        raise InvalidToolCallError("the arguments of a call must be a JSON object")
     return cast(dict[str, Any], value)
 
 
 def _parse_xml(text: str) -> list[Call]:
-    """<function=name><parameter=key>value</parameter></function>: values are JSON where they can be."""
+    """<function=name><parameter=key>value</parameter></function>. A value is JSON if it parses, else text."""
     return [
         {
             "name": call[1],
@@ -134,27 +134,27 @@ def _parse_deepseek(text: str) -> list[Call]:
 
 
 def _parse_pythonic(text: str) -> list[Call]:
-    """[f(a=1), g()], or one call: parsed, and never run; only literals are arguments."""
+    """[f(a=1), g()], or one call. It is parsed, never executed, and arguments must be literals."""
     body = END_OF_TURN.split(text.replace("<|python_start|>", "").replace("<|python_end|>", ""))[0].strip()
     if not re.match(r"\[?\s*[A-Za-z_][\w.]*\(", body):
         return []
     try:
         tree = ast.parse(body, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise InvalidToolCallError(f"a call could not be read: {type(error).__name__}") from None
+        raise InvalidToolCallError(f"a call cannot be parsed: {type(error).__name__}") from None
     return [_parse_python_call(call) for call in (tree.elts if isinstance(tree, ast.List) else [tree])]
 
 
 def _parse_python_call(call: ast.expr) -> Call:
     if not isinstance(call, ast.Call) or call.args or any(word.arg is None for word in call.keywords):
-        raise InvalidToolCallError("a call names each of its arguments")
+        raise InvalidToolCallError("a call must use keyword arguments only")
     try:
         values = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
     except (ValueError, TypeError, RecursionError, MemoryError):
-        raise InvalidToolCallError("an argument is no literal") from None
+        raise InvalidToolCallError("an argument is not a literal") from None
     name = ast.unparse(call.func)
     if not NAME.fullmatch(name):
-        raise InvalidToolCallError("what is called has no name")
+        raise InvalidToolCallError("the called function has no name")
     return {"name": name, "arguments": values}
 
 
@@ -167,7 +167,7 @@ PARSERS: Mapping[str, Callable[[str], list[Call]]] = {
     "deepseek": _parse_deepseek,
     "pythonic": _parse_pythonic,
 }
-# The marks by which a notation shows itself, for `any`.
+# The marker that identifies each notation, for `any`.
 FORMAT_MARKERS = {
     "mistral": MISTRAL,
     "deepseek": "<\uff5ctool\u2581call\u2581begin\uff5c>",
@@ -177,9 +177,9 @@ FORMAT_MARKERS = {
 
 
 def parse_calls(text: str, notation: Format, opening: str, closing: str) -> list[Call]:
-    """The calls in a text by one notation, or by the one whose marks are in it."""
+    """Parse the calls in a text, in a given notation or in the one that its markers identify."""
     if len(text) > MAX_CHARACTERS:
-        raise InvalidToolCallError(f"a text of more than {MAX_CHARACTERS:,} characters")
+        raise InvalidToolCallError(f"the text is longer than {MAX_CHARACTERS:,} characters")
     if notation == "tags" or (notation == "any" and opening and opening in text):
         return parse_tagged(text, opening, closing)
     if notation != "any":
