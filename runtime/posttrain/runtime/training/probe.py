@@ -59,7 +59,7 @@ def probe(context: StepContext, product: Path | None, options: ProbeOptions) -> 
     graph = _reward_graph(context)
     if graph is not None:
         score_rows(flat, graph)
-    shown = graph.shown if graph is not None else []
+    shown = graph.named_nodes if graph is not None else []
     statistics = probe_statistics(
         flat, shown, graph.returns if graph is not None else None, reward_tags(context)
     )
