@@ -144,5 +144,5 @@ def test_a_tag_is_locked_at_its_digest(registry: str, tmp_path: Path) -> None:
     (tmp_path / "recipe.lock").write_text("\n".join(["# recipe.lock 1, ", ""]))
     unlocked = recipe("plan", tmp_path, "--locked")
     assert unlocked.returncode == 1
-    assert f"holds no digest of the image `{image}`" in unlocked.stderr
+    assert f"has no digest for the image `{image}`" in unlocked.stderr
     assert unlocked.stderr.count("error[") == 1
