@@ -1,119 +1,132 @@
-"""Base classes of everything a user can write: fields with a description, a default and bounds.
+"""Base class of everything a user can write: pydantic models whose fields have a description.
 
-Pydantic could hold the same declarations, but importing it and building the models takes as much CPU
-time as the rest of `recipe validate`. A declaration here is a record, which costs almost nothing to
-define; `validation` builds one from user input and reports every error in it.
+Models are built on first use (`defer_build`), so that a recipe pays only for the declarations that it
+contains. `validation` reports every error of user input in words.
 """
 
-import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
+from typing import Any, ClassVar, Self
 
-from posttrain.spec.field_limits import Limits
+import annotated_types
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, core_schema, to_jsonable_python
+
 from posttrain.spec.record import record
 
 
-def field(
-    *,
-    default: Any = dataclasses.MISSING,
-    default_factory: Any = dataclasses.MISSING,
-    key: str | None = None,
-    description: str = "",
-    single: bool = False,
-    check: Callable[[Any], object] | None = None,
-    **limits: Any,
-) -> Any:
-    """A field of a declaration, with its description, its bounds and its spelling in recipes.
-
-    `key` is the recipe key if the field's name is a Python keyword. With `single`, a bare value is
-    accepted as a list of one. `check` raises ValueError for an invalid value.
-    """
-    if isinstance(default, list | dict):  # each declaration gets its own copy
-        default, default_factory = dataclasses.MISSING, cast(list[Any], default).copy
-    about = {
-        "key": key,
-        "description": description,
-        "single": single,
-        "check": check,
-        "limits": Limits(**limits) if limits else None,
-    }
-    return dataclasses.field(default=default, default_factory=default_factory, metadata=about)
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-class Declaration:
+class Declaration(BaseModel):
     """Base of everything in a recipe: frozen and strict, without undeclared keys.
 
     A subclass with `bare="NAME"` also accepts the value of that field instead of a mapping.
     """
 
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        defer_build=True,
+        # Recipes use aliases; plans and programs use the names of fields.
+        validate_by_alias=True,
+        validate_by_name=True,
+        # A value can be a secret that was written out by mistake.
+        hide_input_in_errors=True,
+        protected_namespaces=(),
+    )
     bare: ClassVar[str | None] = None
-    # Not a field, so comparisons ignore it.
-    __slots__ = ("_given",)
 
-    def __init_subclass__(cls, bare: str | None = None) -> None:
-        super().__init_subclass__()
+    def __init_subclass__(cls, bare: str | None = None, **config: Any) -> None:
+        super().__init_subclass__(**config)
         cls.bare = bare if bare is not None else cls.bare
-        record(kw_only=True)(cls)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        if cls.bare is None:
+            return schema
+        return core_schema.no_info_before_validator_function(cls.expand_bare, schema)
+
+    @classmethod
+    def expand_bare(cls, value: Any) -> Any:
+        """The mapping that a bare value stands for."""
+        if cls.bare is None or isinstance(value, Mapping | BaseModel):
+            return value
+        return {cls.bare: value}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.check()
+        return self
 
     def check(self) -> None:
         """Raise ValueError for values that are valid individually but not in combination."""
 
 
-DeclarationT = TypeVar("DeclarationT", bound=Declaration)
-
-
 @record(kw_only=True)
-class FieldInfo:
-    """A field as its class declares it."""
+class DeclaredField:
+    """A field of a declaration, with its key in recipes."""
 
     name: str
     key: str
-    annotation: Any
-    description: str
-    limits: Limits | None
-    single: bool
-    check: Callable[[Any], object] | None
-    default: Any
-    default_factory: Any
+    info: FieldInfo
+
+    @property
+    def annotation(self) -> Any:
+        return self.info.annotation
+
+    @property
+    def description(self) -> str:
+        return self.info.description or ""
 
     @property
     def required(self) -> bool:
-        return self.default is dataclasses.MISSING and self.default_factory is dataclasses.MISSING
+        return self.info.is_required()
+
+    @property
+    def default(self) -> Any:
+        """The default value. Only for fields that are not required."""
+        return self.info.get_default(call_default_factory=True, validated_data={})
 
 
 @cache
-def fields_of(model: type[Declaration]) -> Mapping[str, FieldInfo]:
+def fields_of(model: type[Declaration]) -> Mapping[str, DeclaredField]:
     """The fields of a declaration by name, fields of its bases first."""
-    return {one.name: _field_info(one) for one in dataclasses.fields(cast(Any, model))}
+    return {
+        name: DeclaredField(name=name, key=info.alias or name, info=info)
+        for name, info in model.model_fields.items()
+    }
 
 
-def _field_info(one: "dataclasses.Field[Any]") -> FieldInfo:
-    about = one.metadata
-    return FieldInfo(
-        name=one.name,
-        key=about.get("key") or one.name,
-        annotation=one.type,
-        description=about.get("description", ""),
-        limits=about.get("limits"),
-        single=about.get("single", False),
-        check=about.get("check"),
-        default=one.default,
-        default_factory=one.default_factory,
-    )
+def constraints(metadata: Iterable[Any]) -> dict[str, Any]:
+    """The bounds in the metadata of a field or an annotated type: ge, max_length, pattern and others."""
+    found: dict[str, Any] = {}
+    for item in metadata:
+        if isinstance(item, FieldInfo):
+            found |= constraints(item.metadata)
+        elif isinstance(item, annotated_types.GroupedMetadata):
+            found |= constraints(item)
+        elif isinstance(item, _BOUNDS):
+            found |= {name: getattr(item, name) for name in item.__slots__}
+        elif hasattr(item, "pattern"):
+            found["pattern"] = item.pattern
+    return found
 
 
-def construct(model: type[DeclarationT], values: Mapping[str, Any]) -> DeclarationT:
-    """Build a declaration that remembers which fields were set explicitly."""
-    declaration = model(**values)
-    object.__setattr__(declaration, "_given", frozenset(values))
-    return declaration
+_BOUNDS = (
+    annotated_types.Ge,
+    annotated_types.Gt,
+    annotated_types.Le,
+    annotated_types.Lt,
+    annotated_types.MinLen,
+    annotated_types.MaxLen,
+)
 
 
 def is_explicitly_set(declaration: Declaration, name: str) -> bool:
     """Whether the recipe sets this field explicitly."""
-    return name in getattr(declaration, "_given", ())
+    return name in declaration.model_fields_set
 
 
 def keys_of(model: type[Declaration]) -> list[str]:
@@ -123,15 +136,4 @@ def keys_of(model: type[Declaration]) -> list[str]:
 
 def dump_declaration(value: Any, *, without: Iterable[str] = ()) -> Any:
     """A declaration as plain values under recipe keys, with every default filled in."""
-    if isinstance(value, Declaration):
-        left_out = frozenset(without)
-        return {
-            one.key: dump_declaration(getattr(value, one.name))
-            for one in fields_of(type(value)).values()
-            if one.name not in left_out
-        }
-    if isinstance(value, Mapping):
-        return {name: dump_declaration(inner) for name, inner in cast(Mapping[str, Any], value).items()}
-    if isinstance(value, list | tuple):
-        return [dump_declaration(inner) for inner in cast(Sequence[Any], value)]
-    return value
+    return to_jsonable_python(value, by_alias=True, exclude=set(without) or None)

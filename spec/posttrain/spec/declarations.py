@@ -2,21 +2,23 @@
 
 from typing import Any, Literal
 
-from posttrain.spec.declaration_fields import Declaration, field
-from posttrain.spec.field_types import Name
+from pydantic import Field
+
+from posttrain.spec.declaration_fields import Declaration
+from posttrain.spec.field_types import Items, Name
 
 
 class Dataset(Declaration):
     """Rows with named columns, read from a source and transformed by data steps."""
 
-    from_: Any = field(
-        key="from", description="Source with its parameters, or the name of another dataset or stage."
+    from_: Any = Field(
+        alias="from", description="Source with its parameters, or the name of another dataset or stage."
     )
-    steps: list[dict[str, Any]] = field(
-        default_factory=list[dict[str, Any]],
+    steps: Items[dict[str, Any]] = Field(
+        default=(),
         description="Data steps, applied in order. Each is a mapping of one key.",
     )
-    size: int | None = field(
+    size: int | None = Field(
         default=None,
         ge=1,
         description="Approximate number of rows of the source. The compiler uses it to estimate time and cost"
@@ -27,58 +29,58 @@ class Dataset(Declaration):
 class Reward(Declaration):
     """A graph of nodes that scores completions."""
 
-    reads: dict[str, str] = field(
+    reads: dict[str, str] = Field(
         description="Inputs of the graph with their types: `completion`, and columns of the data."
     )
-    nodes: dict[Name, Any] = field(
+    nodes: dict[Name, Any] = Field(
         default_factory=dict[str, Any], description="Named nodes. Each is one op with its operands."
     )
-    returns: Any = field(description="Node whose value is the reward.")
+    returns: Any = Field(description="Node whose value is the reward.")
 
 
 class Secret(Declaration):
     """A reference to a secret. The recipe holds its name, never its value."""
 
-    env: str = field(description="Environment variable that holds the value.")
+    env: str = Field(description="Environment variable that holds the value.")
 
 
 class Endpoint(Declaration):
     """A model that is served over HTTP."""
 
-    provider: Literal["openai", "anthropic", "gemini", "openrouter", "vllm"] = field(
+    provider: Literal["openai", "anthropic", "gemini", "openrouter", "vllm"] = Field(
         description="Provider, which determines the HTTP API."
     )
-    model: str = field(description="Name of the model at the provider.")
-    base_url: str | None = field(
+    model: str = Field(description="Name of the model at the provider.")
+    base_url: str | None = Field(
         default=None,
         pattern=r"^https?://[^\s/@]+(/[^\s?]*)?$",
         description="Base URL, without a password or query. Default: the provider's.",
     )
-    api_key: Secret | None = field(default=None, description="API key, as {env: VARIABLE}.")
-    concurrency: int = field(
+    api_key: Secret | None = Field(default=None, description="API key, as {env: VARIABLE}.")
+    concurrency: int = Field(
         default=8,
         ge=1,
         le=1024,
         description="Maximum number of concurrent requests. The client starts with few, and halves the number"
         " when the server is overloaded.",
     )
-    timeout_seconds: float = field(
+    timeout_seconds: float = Field(
         default=300.0,
         gt=0,
         description="Timeout of one request, in seconds. `judge` nodes have their own timeout.",
     )
-    max_retries: int = field(
+    max_retries: int = Field(
         default=5,
         ge=0,
         le=19,
         description="Retries of a failed request. `judge` nodes have their own value.",
     )
-    extra_body: dict[str, Any] = field(
+    extra_body: dict[str, Any] = Field(
         default_factory=dict[str, Any],
         description="Additional fields of the request body, in the provider's format. A null removes a"
         " field.",
     )
-    pinned: bool = field(
+    pinned: bool = Field(
         default=False,
         description="Whether the name always refers to the same model, such as a dated release. If true,"
         " later runs reuse finished evals of this endpoint.",
@@ -88,29 +90,29 @@ class Endpoint(Declaration):
 class Environment(Declaration):
     """An environment in which a model acts over several turns."""
 
-    type: str = field(description="Type of the environment.")
-    params: dict[str, Any] = field(
+    type: str = Field(description="Type of the environment.")
+    params: dict[str, Any] = Field(
         default_factory=dict[str, Any], description="Parameters of this type of environment."
     )
-    max_turns: int = field(
+    max_turns: int = Field(
         default=8, ge=1, le=1000, description="Maximum number of model turns in an episode."
     )
-    max_turn_tokens: int | None = field(
+    max_turn_tokens: int | None = Field(
         default=None,
         ge=1,
         description="Maximum length of one model turn, in tokens. Default: the remaining tokens of the"
         " episode.",
     )
-    observation_template: str = field(
+    observation_template: str = Field(
         default="\n{observation}\n",
         pattern=r"\{observation\}",
         description="Template of an observation in plain prompts, with {observation}. In conversations an"
         " observation is a user turn.",
     )
-    timeout_seconds: float = field(
+    timeout_seconds: float = Field(
         default=30.0, gt=0, description="Time limit of the environment for one turn, in seconds."
     )
-    on_error: Literal["abstain", "fail"] | float = field(
+    on_error: Literal["abstain", "fail"] | float = Field(
         default="fail",
         description="Handling of an episode in which the environment raises an exception or exceeds its time"
         " limit: `fail` stops the stage, `abstain` leaves the episode without a score, a number is its"

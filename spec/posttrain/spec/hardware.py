@@ -2,34 +2,36 @@
 
 from typing import Literal
 
-from posttrain.spec.declaration_fields import Declaration, field
+from pydantic import Field
+
+from posttrain.spec.declaration_fields import Declaration
 
 
 class Rollouts(Declaration):
     """Generation of rollouts during training, for online methods such as grpo."""
 
-    engine: Literal["auto", "transformers", "vllm"] = field(
+    engine: Literal["auto", "transformers", "vllm"] = Field(
         default="auto", description="Generation engine; auto is vllm on GPUs and transformers elsewhere."
     )
-    mode: Literal["colocate", "server"] = field(
+    mode: Literal["colocate", "server"] = Field(
         default="colocate",
         description="Whether vLLM shares the training GPUs (`colocate`) or has its own (`server`).",
     )
-    gpus: int | None = field(
+    gpus: int | None = Field(
         default=None, ge=1, description="Number of GPUs reserved for vLLM, with `mode: server`."
     )
-    gpu_memory_utilization: float | None = field(
+    gpu_memory_utilization: float | None = Field(
         default=None,
         gt=0,
         lt=1,
         description="Fraction of GPU memory for vLLM. Default: computed by the compiler.",
     )
-    tensor_parallel_size: int | None = field(
+    tensor_parallel_size: int | None = Field(
         default=None,
         ge=1,
         description="Number of GPUs over which vLLM splits the model. Default: the fewest that hold it.",
     )
-    enable_sleep_mode: bool | None = field(
+    enable_sleep_mode: bool | None = Field(
         default=None, description="Whether vLLM releases its GPU memory during training steps."
     )
 
@@ -37,17 +39,17 @@ class Rollouts(Declaration):
 class Placement(Declaration):
     """Layout of a training stage on the target machine. The compiler chooses the values that are not set."""
 
-    num_processes: int | None = field(
+    num_processes: int | None = Field(
         default=None,
         ge=1,
         description="Number of processes, one per GPU. Default: the most by which the batch is divisible.",
     )
-    strategy: Literal["auto", "single", "ddp", "zero1", "zero2", "zero3", "fsdp"] = field(
+    strategy: Literal["auto", "single", "ddp", "zero1", "zero2", "zero3", "fsdp"] = Field(
         default="auto",
         description="Parallelism strategy. ddp replicates the model; zero1, zero2, zero3 and fsdp shard"
         " increasingly more of its states. auto takes the first one that fits in memory.",
     )
-    rollouts: Rollouts = field(
+    rollouts: Rollouts = Field(
         default_factory=Rollouts, description="Generation of rollouts, for online methods."
     )
 
@@ -55,11 +57,11 @@ class Placement(Declaration):
 class Hardware(Declaration):
     """The target machine. It can differ from the machine that compiles the recipe."""
 
-    gpus: str | None = field(default=None, description="Number and type of GPUs, such as 8xH100-80GB.")
-    nodes: int = field(default=1, ge=1, description="Number of machines.")
-    cpus: int | None = field(default=None, ge=1, description="CPU cores of each computing step. Default: 1.")
-    memory_gb: float | None = field(default=None, gt=0, le=1e6, description="Main memory per machine, in GB.")
-    price_per_hour: float | None = field(
+    gpus: str | None = Field(default=None, description="Number and type of GPUs, such as 8xH100-80GB.")
+    nodes: int = Field(default=1, ge=1, description="Number of machines.")
+    cpus: int | None = Field(default=None, ge=1, description="CPU cores of each computing step. Default: 1.")
+    memory_gb: float | None = Field(default=None, gt=0, le=1e6, description="Main memory per machine, in GB.")
+    price_per_hour: float | None = Field(
         default=None, ge=0, le=1e6, description="Price per machine and hour, for cost estimates."
     )
 
@@ -67,16 +69,16 @@ class Hardware(Declaration):
 class Container(Declaration):
     """A container image for steps."""
 
-    image: str = field(description="Image by digest: NAME@sha256:...")
+    image: str = Field(description="Image by digest: NAME@sha256:...")
 
 
 class Retry(Declaration):
     """Retries after transient failures."""
 
-    attempts: int = field(
+    attempts: int = Field(
         default=1, ge=1, le=10, description="Maximum number of attempts, the first one included."
     )
-    wait_seconds: float = field(
+    wait_seconds: float = Field(
         default=5.0,
         ge=0,
         description="Seconds before the second attempt. The wait doubles after each attempt.",

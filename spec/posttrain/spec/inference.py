@@ -2,8 +2,10 @@
 
 from typing import Annotated, Literal
 
-from posttrain.spec.declaration_fields import Declaration, field
-from posttrain.spec.field_limits import Limits
+from pydantic import Field
+
+from posttrain.spec.declaration_fields import Declaration
+from posttrain.spec.field_types import Items
 
 PromptFormat = Literal["auto", "chat", "plain"]
 PROMPTS_DESCRIPTION = (
@@ -21,31 +23,31 @@ MAX_TOKENS_DESCRIPTION = (
 class Sampling(Declaration):
     """Sampling parameters."""
 
-    temperature: float = field(default=0.0, ge=0, description="Sampling temperature; 0 is greedy decoding.")
-    top_p: float = field(
+    temperature: float = Field(default=0.0, ge=0, description="Sampling temperature; 0 is greedy decoding.")
+    top_p: float = Field(
         default=1.0,
         gt=0,
         le=1,
         description="Sample from the most likely tokens whose probabilities add up to this value.",
     )
-    top_k: int = field(
+    top_k: int = Field(
         default=0, ge=0, description="Sample from the k most likely tokens; 0 uses all tokens."
     )
-    min_p: float = field(
+    min_p: float = Field(
         default=0.0,
         ge=0,
         le=1,
         description="Drop tokens whose probability is below this fraction of the most likely token's.",
     )
-    repetition_penalty: float = field(
+    repetition_penalty: float = Field(
         default=1.0,
         gt=0,
         le=2,
         description="Penalty on tokens that occurred before; values above 1 discourage repetition.",
     )
-    max_tokens: int = field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
-    n: int = field(default=1, ge=1, description="Completions per row.")
-    seed: int | None = field(
+    max_tokens: int = Field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
+    n: int = Field(default=1, ge=1, description="Completions per row.")
+    seed: int | None = Field(
         default=None,
         ge=0,
         description=(
@@ -53,17 +55,17 @@ class Sampling(Declaration):
             " of the data instead, so that evals of the same rows can be compared item by item."
         ),
     )
-    batch_size: int = field(
+    batch_size: int = Field(
         default=64,
         ge=1,
         description="Rows per generation batch (transformers). It does not change greedy completions.",
     )
-    stop: list[Annotated[str, Limits(min_length=1)]] = field(
-        default_factory=list[str],
+    stop: Items[Annotated[str, Field(min_length=1)]] = Field(
+        default=(),
         description="Stop strings. A completion ends after a stop string and includes it. Endpoints do not"
         " support this option.",
     )
-    continuous_batching: bool = field(
+    continuous_batching: bool = Field(
         default=False,
         description=(
             "Replace finished sequences of a batch immediately instead of waiting for the whole batch"
@@ -90,13 +92,13 @@ ENGINE_DESCRIPTION = (
 class FewShot(Declaration):
     """Few-shot examples before each prompt. A row is never an example for itself."""
 
-    data: str = field(description="Rows to take the examples from: NAME.PART, with a column `prompt`.")
-    num_fewshot: int = field(default=4, ge=1, le=64, description="Examples per prompt.")
-    answer: str = field(default="answer", description="Column with the answers of the examples.")
-    target_delimiter: str = field(
+    data: str = Field(description="Rows to take the examples from: NAME.PART, with a column `prompt`.")
+    num_fewshot: int = Field(default=4, ge=1, le=64, description="Examples per prompt.")
+    answer: str = Field(default="answer", description="Column with the answers of the examples.")
+    target_delimiter: str = Field(
         default=" ", description="Text between an example's prompt and its answer, in plain prompts."
     )
-    fewshot_delimiter: str = field(default="\n\n", description="Text between examples, in plain prompts.")
+    fewshot_delimiter: str = Field(default="\n\n", description="Text between examples, in plain prompts.")
 
 
 TEMPLATE_DESCRIPTION = "Text file in the recipe's folder; the row's prompt replaces {prompt} in it."
@@ -105,38 +107,38 @@ TEMPLATE_DESCRIPTION = "Text file in the recipe's folder; the row's prompt repla
 class MinScore(Declaration):
     """Keep the completions that reach a minimum score."""
 
-    min_score: float = field(description="Minimum score of a completion to keep.")
+    min_score: float = Field(description="Minimum score of a completion to keep.")
 
 
 class Dialogue(Declaration):
     """A conversation of two models, generated turn by turn."""
 
-    with_: str = field(
-        key="with",
+    with_: str = Field(
+        alias="with",
         description=(
             "The second model: a model, an endpoint or a stage. It generates the user turns and sees the"
             " conversation with the roles exchanged."
         ),
     )
-    max_turns: int = field(ge=1, le=200, description="Maximum turns of the model that `generate` names.")
-    opening: str = field(
+    max_turns: int = Field(ge=1, le=200, description="Maximum turns of the model that `generate` names.")
+    opening: str = Field(
         default="{prompt}",
         description="First user turn. {COLUMN} inserts a column of the data.",
     )
-    system: str = field(
+    system: str = Field(
         default="",
         description="System message of the model that `generate` names. {COLUMN} inserts a column.",
     )
-    with_system: str = field(
+    with_system: str = Field(
         default="", description="System message of the second model. {COLUMN} inserts a column."
     )
-    begin: str = field(
+    begin: str = Field(
         default="Begin.", description="User turn before the opening in the second model's view."
     )
-    stop: list[Annotated[str, Limits(min_length=1)]] = field(
-        default_factory=list[str],
+    stop: Items[Annotated[str, Field(min_length=1)]] = Field(
+        default=(),
         description="The dialogue ends after a turn that contains one of these strings.",
     )
-    with_sampling: Sampling | None = field(
+    with_sampling: Sampling | None = Field(
         default=None, description="Sampling parameters of the second model. Default: the stage's `sampling`."
     )

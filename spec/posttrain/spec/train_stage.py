@@ -2,8 +2,10 @@
 
 from typing import Any, Literal
 
-from posttrain.spec.declaration_fields import Declaration, field
-from posttrain.spec.field_types import Name
+from pydantic import Field
+
+from posttrain.spec.declaration_fields import Declaration
+from posttrain.spec.field_types import Items, Name
 from posttrain.spec.hardware import Placement
 from posttrain.spec.inference import PROMPTS_DESCRIPTION, PromptFormat
 from posttrain.spec.model_declaration import Adapter
@@ -13,32 +15,32 @@ from posttrain.spec.stage import Stage
 class InLoopEval(Declaration):
     """Evals during training, early stopping, and selection of the best weights."""
 
-    eval_steps: int = field(
+    eval_steps: int = Field(
         ge=1,
         description="Optimizer steps between evaluations, rounded up to a step at which the method can resume"
         " exactly. The last step is always followed by an evaluation.",
     )
-    evals: list[Name] = field(
+    evals: Items[Name] = Field(
         min_length=1,
         description="Eval stages to run on this model. Their data, reward, sampling and metrics apply.",
     )
-    metric_for_best_model: str | None = field(
+    metric_for_best_model: str | None = Field(
         default=None,
         description="EVAL.METRIC that `keep: best` and early stopping compare.",
     )
-    greater_is_better: bool = field(
+    greater_is_better: bool = Field(
         default=True, description="Whether higher values of the metric are better."
     )
-    early_stopping_threshold: float = field(
+    early_stopping_threshold: float = Field(
         default=0.0,
         ge=0,
         description="Minimum improvement: an evaluation counts as better only if it improves by more.",
     )
-    keep: Literal["last", "best"] = field(
+    keep: Literal["last", "best"] = Field(
         default="last",
         description="Weights that the stage saves: those of the last step, or of the best evaluation.",
     )
-    early_stopping_patience: int | None = field(
+    early_stopping_patience: int | None = Field(
         default=None,
         ge=1,
         description="Stop after this many consecutive evaluations without improvement. Default: never.",
@@ -48,31 +50,31 @@ class InLoopEval(Declaration):
 class Train(Stage):
     """Train a model with one of the training methods."""
 
-    train: str = field(description="Training method: sft, dpo, grpo and others.")
-    model: str = field(description="Model to train, or an earlier stage whose model is trained further.")
-    data: str = field(description="Training data: a dataset, or one of its parts as NAME.PART.")
-    reward: str | None = field(default=None, description="Reward graph, for methods that need one.")
-    environment: str | None = field(
+    train: str = Field(description="Training method: sft, dpo, grpo and others.")
+    model: str = Field(description="Model to train, or an earlier stage whose model is trained further.")
+    data: str = Field(description="Training data: a dataset, or one of its parts as NAME.PART.")
+    reward: str | None = Field(default=None, description="Reward graph, for methods that need one.")
+    environment: str | None = Field(
         default=None, description="Environment for multi-turn rollouts, for methods that support it."
     )
-    reference: str | None = field(
+    reference: str | None = Field(
         default=None,
         description="Frozen reference model, for methods that use one. Default: the starting weights.",
     )
-    prompts: PromptFormat = field(default="auto", description=PROMPTS_DESCRIPTION)
-    adapter: Adapter | None = field(
+    prompts: PromptFormat = Field(default="auto", description=PROMPTS_DESCRIPTION)
+    adapter: Adapter | None = Field(
         default=None, description="Weights to train: an adapter or all. Default: the model's `adapter`."
     )
-    placement: Literal["auto"] | Placement = field(
+    placement: Literal["auto"] | Placement = Field(
         default="auto", description="Layout on the target machine. With auto the compiler chooses it."
     )
-    params: dict[str, Any] = field(
+    params: dict[str, Any] = Field(
         default_factory=dict[str, Any], description="Hyperparameters of the method."
     )
-    evaluate: InLoopEval | None = field(
+    evaluate: InLoopEval | None = Field(
         default=None, description="Evals during training, early stopping, and selection of the best weights."
     )
-    trl: dict[str, Any] = field(
+    trl: dict[str, Any] = Field(
         default_factory=dict[str, Any],
         description="Additional TRL arguments, passed unchanged.",
     )

@@ -1,18 +1,20 @@
 """Builds declarations from plain values, strictly, and reports all errors at once.
 
-Values are not converted, except integers to floats. A value of a union is checked only against the
-members that match its shape, so that an error is reported once.
+Pydantic finds the errors. This module puts them into the order of the text and into words. For a value
+of a union pydantic reports the errors of every member; here only the member counts that matches the
+shape of the value, so that an error is reported once.
 """
 
-import math
 import types
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
-from posttrain.spec.declaration_fields import Declaration, FieldInfo, construct, fields_of
-from posttrain.spec.field_limits import Limits, compile_pattern, limit_violations
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from posttrain.spec.declaration_fields import Declaration, fields_of
+from posttrain.spec.error_messages import error_message
 from posttrain.spec.record import record
 
 KeyPath = tuple[str | int, ...]
@@ -48,95 +50,104 @@ def _format_error(problem: FieldError) -> str:
 
 def parse_declaration(model: type[DeclarationT], value: Any) -> DeclarationT:
     """Build a declaration from plain values. Raises `DeclarationError`."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise DeclarationError(model, _errors_of(model, value, (), _lines(error))) from None
+
+
+@record
+class _Line:
+    """One error of pydantic, with its location relative to the value under examination."""
+
+    at: tuple[str | int, ...]
+    details: ErrorDetails
+
+
+def _lines(error: ValidationError) -> list[_Line]:
+    found = error.errors(include_url=False, include_input=False)
+    return [_Line(details["loc"], details) for details in found]
+
+
+def _errors_of(kind: Any, value: Any, at: KeyPath, lines: Sequence[_Line]) -> list[FieldError]:
+    """The errors of a value of this type."""
+    kind = _bare_type(kind)
+    nested = any(line.at for line in lines)
+    if isinstance(kind, type) and issubclass(kind, Declaration):
+        return _declaration_errors(kind, value, at, lines)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        members = [member for member in inner if member is not type(None)]
+        if len(members) == 1:
+            return _errors_of(members[0], value, at, lines)
+        if nested:
+            return _union_errors(members, value, at)
+    if origin is tuple and Ellipsis not in inner and isinstance(value, list | tuple):
+        size = len(cast(Sequence[Any], value))
+        if size != len(inner):
+            message = f"must have {len(inner)} items, but has {size}"
+            return [FieldError(kind="value", path=at, message=message)]
+    if not nested:
+        return [_leaf_error(kind, value, at, line.details) for line in lines]
+    if origin in (tuple, list):
+        # A bare value of a field that also accepts a single item is a list of one.
+        items = cast(Sequence[Any], value if isinstance(value, list | tuple) else (value,))
+        return _item_errors(inner, items, at, lines)
+    if origin is dict:
+        return _mapping_errors(inner, cast(Mapping[str, Any], value), at, lines)
+    return [_leaf_error(kind, value, (*at, *line.at), line.details) for line in lines]
+
+
+def _bare_type(kind: Any) -> Any:
+    return _bare_type(get_args(kind)[0]) if get_origin(kind) is Annotated else kind
+
+
+def _below(lines: Sequence[_Line], step: str | int) -> list[_Line]:
+    """The errors below one key or item, relative to it."""
+    return [_Line(line.at[1:], line.details) for line in lines if line.at[:1] == (step,)]
+
+
+def _declaration_errors(
+    model: type[Declaration], value: Any, at: KeyPath, lines: Sequence[_Line]
+) -> list[FieldError]:
+    whole = [line.details for line in lines if not line.at]
+    if whole:
+        return [_leaf_error(model, value, at, details) for details in whole]
+    declared = {one.key: one for one in fields_of(model).values()}
+    known = {one.name: one for one in declared.values()} | declared
+    values = cast(Mapping[str, Any], model.expand_bare(value))
     problems: list[FieldError] = []
-    result = _validator(model)(value, (), problems)
-    if problems:
-        raise DeclarationError(model, problems)
-    return cast(DeclarationT, result)
+    for key, inner in values.items():
+        below = _below(lines, key)
+        if key not in known:
+            problems.append(FieldError(kind="unknown", path=(*at, key), legal=tuple(declared)))
+        elif below := below or _below(lines, known[key].key):
+            problems += _errors_of(known[key].annotation, inner, (*at, key), below)
+    missing = (line.at[0] for line in lines if line.details["type"] == "missing" and len(line.at) == 1)
+    for key in missing:
+        problems.append(FieldError(kind="missing", path=(*at, key), message=known[str(key)].description))
+    return problems
 
 
-# Returns the value of the field. After a reported error, the returned value has no meaning.
-Validator = Callable[[Any, KeyPath, list[FieldError]], Any]
+def _union_errors(members: Sequence[Any], value: Any, at: KeyPath) -> list[FieldError]:
+    """The errors of the last member that matches the shape of the value."""
+    for member in reversed(members):
+        if _matches_member(value, _bare_type(member)):
+            try:
+                _adapter(member).validate_python(value, strict=True)
+            except ValidationError as error:
+                return _errors_of(member, value, at, _lines(error))
+    return [FieldError(kind="type", path=at, expected=tuple(map(_bare_type, members)))]
 
 
 @cache
-def _validator(kind: Any) -> Validator:
-    origin, inner = get_origin(kind), get_args(kind)
-    if isinstance(kind, type) and issubclass(kind, Declaration):
-        return _declaration(kind)
-    if origin is Annotated:
-        return _with_limits(_validator(inner[0]), inner[1])
-    if origin is Literal:
-        return _literal(inner)
-    if origin in (Union, types.UnionType):
-        return _union(inner)
-    if origin in (list, tuple):
-        return _list(inner, fixed=origin is tuple)
-    if origin is dict:
-        return _mapping(*inner)
-    return _scalar(kind)
-
-
-def _scalar(kind: Any) -> Validator:
-    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
-        if kind is Any or type(value) is kind:
-            if kind is float and not math.isfinite(value):
-                problems.append(FieldError(kind="value", path=at, message="must be finite"))
-            return value
-        if kind is float and type(value) is int:
-            return _float(value, at, problems)
-        problems.append(FieldError(kind="type", path=at, expected=(kind,)))
-        return value
-
-    return read
-
-
-def _float(value: int, at: KeyPath, problems: list[FieldError]) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        problems.append(FieldError(kind="value", path=at, message="is too large"))
-        return 0.0
-
-
-def _literal(legal: Sequence[Any]) -> Validator:
-    known = {(type(word), word) for word in legal}
-    shown = tuple(str(word) for word in legal)
-
-    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
-        if not isinstance(value, str | int | float | bool) or (type(value), value) not in known:
-            message = "is not one of the legal values"
-            problems.append(FieldError(kind="value", path=at, message=message, legal=shown))
-        return value
-
-    return read
-
-
-def _union(members: Sequence[Any]) -> Validator:
-    readers = [(member, _validator(member)) for member in members]
-    alternatives = tuple(member for member in members if member is not type(None))
-
-    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
-        if value is None and len(alternatives) < len(members):
-            return None
-        errors: list[FieldError] = []
-        for member, reader in readers:
-            if _matches_member(value, member):
-                errors = []
-                result = reader(value, at, errors)
-                if not errors:
-                    return result
-        problems += errors or [FieldError(kind="type", path=at, expected=alternatives)]
-        return value
-
-    return read
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def _matches_member(value: Any, kind: Any) -> bool:
     """Whether a value has the shape of this member of a union, valid or not."""
     origin = get_origin(kind)
-    if origin is Annotated:
-        return _matches_member(value, get_args(kind)[0])
     if origin is Literal:
         return any(type(value) is type(word) for word in get_args(kind))
     if origin in (list, tuple):
@@ -146,132 +157,63 @@ def _matches_member(value: Any, kind: Any) -> bool:
     return kind is Any or type(value) is kind or (kind is float and type(value) is int)
 
 
-def _list(inner: Sequence[Any], fixed: bool) -> Validator:
-    readers = [_validator(kind) for kind in inner]
-
-    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
-        if not isinstance(value, list | tuple):
-            problems.append(FieldError(kind="type", path=at, expected=(list,)))
-            return value
-        items = cast(Sequence[Any], value)
-        if not fixed:
-            return [readers[0](item, (*at, place), problems) for place, item in enumerate(items)]
-        if len(items) != len(readers):
-            message = f"must have {len(readers)} items, but has {len(items)}"
-            problems.append(FieldError(kind="value", path=at, message=message))
-            return value
-        pairs = enumerate(zip(readers, items, strict=True))
-        return tuple(reader(item, (*at, place), problems) for place, (reader, item) in pairs)
-
-    return read
+def _item_errors(
+    inner: Sequence[Any], value: Sequence[Any], at: KeyPath, lines: Sequence[_Line]
+) -> list[FieldError]:
+    kinds = [inner[0]] * len(value) if inner[-1] is Ellipsis else inner
+    return [
+        problem
+        for place, (kind, item) in enumerate(zip(kinds, value, strict=False))
+        if (below := _below(lines, place))
+        for problem in _errors_of(kind, item, (*at, place), below)
+    ]
 
 
-def _mapping(key: Any, inner: Any) -> Validator:
-    key_reader, reader = _validator(key), _validator(inner)
-
-    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
-        if not isinstance(value, Mapping):
-            problems.append(FieldError(kind="type", path=at, expected=(dict,)))
-            return value
-        result: dict[str, Any] = {}
-        for name, one in cast(Mapping[str, Any], value).items():
-            errors: list[FieldError] = []
-            key_reader(name, (*at, name), errors)
-            problems += [replace(problem, kind="key") for problem in errors]
-            result[name] = reader(one, (*at, name), problems)
-        return result
-
-    return read
+def _mapping_errors(
+    inner: Sequence[Any], value: Mapping[str, Any], at: KeyPath, lines: Sequence[_Line]
+) -> list[FieldError]:
+    problems: list[FieldError] = []
+    for name, item in value.items():
+        below = _below(lines, name)
+        keys = [line.details for line in below if line.at == ("[key]",)]
+        problems += _key_errors(_bare_type(inner[0]), (*at, name), keys)
+        below = [line for line in below if line.at != ("[key]",)]
+        if below:
+            problems += _errors_of(inner[1], item, (*at, name), below)
+    return problems
 
 
-def _declaration(model: type[Declaration]) -> Validator:
-    declared = {one.key: one for one in fields_of(model).values()}
-    # Field names are accepted as well, because plans and programs use them.
-    known = {one.name: one for one in declared.values()} | declared
-    needed = tuple(one for one in declared.values() if one.required)
-    readers = {one.name: _field(one) for one in declared.values()}
-
-    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
-        if not isinstance(value, Mapping):
-            if model.bare is None:
-                problems.append(FieldError(kind="type", path=at, expected=(model,)))
-                return value
-            value = {model.bare: value}
-        errors: list[FieldError] = []
-        values: dict[str, Any] = {}
-        for key, inner in cast(Mapping[str, Any], value).items():
-            one = known.get(key)
-            if one is None:
-                errors.append(FieldError(kind="unknown", path=(*at, key), legal=tuple(declared)))
-            else:
-                values[one.name] = readers[one.name](inner, (*at, key), errors)
-        errors += [
-            FieldError(kind="missing", path=(*at, one.key), message=one.description)
-            for one in needed
-            if one.name not in values
-        ]
-        problems += errors
-        return value if errors else _run_check(construct(model, values), at, problems)
-
-    return read
+def _key_errors(kind: Any, at: KeyPath, found: Iterable[ErrorDetails]) -> list[FieldError]:
+    leaves = (_leaf_error(kind, at[-1], at, details) for details in found)
+    return [
+        FieldError(kind="key", path=leaf.path, message=leaf.message, expected=leaf.expected)
+        for leaf in leaves
+    ]
 
 
-def _run_check(result: Declaration, at: KeyPath, problems: list[FieldError]) -> Declaration:
-    try:
-        result.check()
-    except ValueError as error:
-        problems.append(FieldError(kind="value", path=at, message=str(error)))
-    return result
+def _leaf_error(kind: Any, value: Any, at: KeyPath, details: ErrorDetails) -> FieldError:
+    type_, context = details["type"], details.get("ctx", {})
+    if type_ == "value_error":  # the check of a declaration or of a field
+        cause = context["error"]
+        path, legal = getattr(cause, "path", ()), getattr(cause, "legal", ())
+        return FieldError(kind="value", path=(*at, *path), message=str(cause), legal=tuple(legal))
+    if type_ == "literal_error":
+        message = "is not one of the legal values"
+        legal = tuple(str(word) for word in get_args(kind))
+        return FieldError(kind="value", path=at, message=message, legal=legal)
+    if type_ == "string_pattern_mismatch":
+        message = "does not match the pattern of this field"
+        return FieldError(kind="value", path=at, message=message, expected=(context["pattern"],))
+    if type_ == "float_type" and type(value) is int:
+        return FieldError(kind="value", path=at, message="is too large")
+    message = error_message(type_, context)
+    if message is not None:
+        return FieldError(kind="value", path=at, message=message)
+    return FieldError(kind="type", path=at, expected=_accepted_types(kind))
 
 
-def _field(one: FieldInfo) -> Validator:
-    reader = _validator(one.annotation)
-    if one.limits is not None:
-        reader = _with_limits(reader, one.limits)
-    if one.single:
-        reader = _accept_single(reader)
-    return reader if one.check is None else _with_check(reader, one.check)
-
-
-def _accept_single(reader: Validator) -> Validator:
-    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
-        return reader([value] if isinstance(value, str | int | float) else value, at, problems)
-
-    return read
-
-
-def _with_check(reader: Validator, check: Callable[[Any], object]) -> Validator:
-    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
-        before = len(problems)
-        result = reader(value, at, problems)
-        if len(problems) == before:
-            try:
-                check(result)
-            except ValueError as error:  # it may have a more precise path and the legal values
-                where = (*at, *getattr(error, "path", ()))
-                legal = getattr(error, "legal", ())
-                problems.append(FieldError(kind="value", path=where, message=str(error), legal=legal))
-        return result
-
-    return read
-
-
-def _with_limits(reader: Validator, limits: Limits) -> Validator:
-    pattern = compile_pattern(limits)
-
-    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
-        before = len(problems)
-        result = reader(value, at, problems)
-        if len(problems) == before:
-            problems += [
-                FieldError(kind="value", path=at, message=message)
-                for message in limit_violations(result, limits)
-            ]
-            if pattern is not None and isinstance(result, str) and pattern.search(result) is None:
-                message = "does not match the pattern of this field"
-                problems.append(
-                    FieldError(kind="value", path=at, message=message, expected=(limits.pattern,))
-                )
-        return result
-
-    return read
+def _accepted_types(kind: Any) -> tuple[Any, ...]:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return tuple(_bare_type(member) for member in inner if member is not type(None))
+    return (list if origin is tuple else origin or kind,)

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from posttrain.compiler.text.yaml_scalars import suggest_number
 from posttrain.compiler.text.yaml_tree import MappingNode, Node, ScalarNode, SequenceNode
-from posttrain.spec.declaration_fields import Declaration, FieldInfo, fields_of
+from posttrain.spec.declaration_fields import Declaration, DeclaredField, fields_of
 
 Fix = tuple[str, str | None]
 _NO_FIX: Fix = ("", None)
@@ -127,7 +127,7 @@ def _source_mapping(text: str) -> str:
     return f"{{files: {text}}}" if "." in text else text
 
 
-def _field_for_value(model: type[Declaration], found: ScalarNode) -> FieldInfo | None:
+def _field_for_value(model: type[Declaration], found: ScalarNode) -> DeclaredField | None:
     fields = list(fields_of(model).values())
     named = [one for one in fields if found.value in _literal_values(one.annotation)]
     taking = [one for one in fields if type(found.value) in _scalar_types(one.annotation)]

@@ -224,7 +224,7 @@ def _lora_adapter(trained_model: TrainedModel, shape: Shape) -> LoraAdapter | No
     )
 
 
-def _target_modules(targets: str | list[str], shape: Shape) -> tuple[str, ...]:
+def _target_modules(targets: str | tuple[str, ...], shape: Shape) -> tuple[str, ...]:
     known = linear_module_names(shape)
     if isinstance(targets, str):
         return known if targets == "all-linear" else shape.architecture.lora

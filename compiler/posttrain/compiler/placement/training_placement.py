@@ -1,7 +1,6 @@
 """Places a training stage on the target: checks the settings of the recipe and chooses the rest."""
 
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.data.table_schema import TableSchema
@@ -220,7 +219,7 @@ def _placement_path(trained_model: TrainedModel) -> KeyPath:
 
 def _allows_micro_batch(trained_model: TrainedModel, micro: int) -> bool:
     """Return whether the loss of the method supports this micro-batch size."""
-    changed = replace(cast(Any, trained_model.training.params), micro_batch_size=micro)
+    changed = trained_model.training.params.model_copy(update={"micro_batch_size": micro})
     try:
         trained_model.method.schedule(changed, 10**9)
     except ValueError:

@@ -4,13 +4,18 @@ A definition has the name of its class, with the extension as a prefix for exten
 restricts the fields that declarations leave open (`Any`, names from the catalog).
 """
 
-import dataclasses
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from posttrain.spec.declaration_fields import Declaration, FieldInfo, dump_declaration, fields_of
-from posttrain.spec.field_limits import Limits
+from posttrain.spec.declaration_fields import (
+    Declaration,
+    DeclaredField,
+    constraints,
+    dump_declaration,
+    fields_of,
+)
+from posttrain.spec.field_types import AcceptSingle
 
 Schema = dict[str, Any]
 Definitions = dict[str, Schema]
@@ -81,10 +86,10 @@ def _declaration_schema(model: type[Declaration], prefix: str) -> Schema:
     }
 
 
-def _field_schema(one: FieldInfo, prefix: str) -> Schema:
-    schema = _with_limits(_type_schema(one.annotation, prefix), one.limits)
+def _field_schema(one: DeclaredField, prefix: str) -> Schema:
+    schema = _with_bounds(_type_schema(one.annotation, prefix), constraints(one.info.metadata))
     default = _field_default(one)
-    if one.single:
+    if _accepts_single(one.annotation, one.info.metadata):
         listed = schema.get("anyOf", [schema])
         schema = {"anyOf": [*(member["items"] for member in listed if "items" in member), *listed]}
     # A default of null is omitted, because it is what a missing key means.
@@ -95,11 +100,19 @@ def _field_schema(one: FieldInfo, prefix: str) -> Schema:
     }
 
 
-def _field_default(one: FieldInfo) -> Any:
-    if one.required:
-        return None
-    result = one.default_factory() if one.default is dataclasses.MISSING else one.default
-    return dump_declaration(result)
+def _accepts_single(kind: Any, metadata: Iterable[Any]) -> bool:
+    """Whether a field accepts a bare value as a list of one."""
+    if get_origin(kind) is Annotated:
+        kind, *inner = get_args(kind)
+        metadata = (*metadata, *inner)
+    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else ()
+    return any(isinstance(item, AcceptSingle) for item in metadata) or any(
+        _accepts_single(member, ()) for member in members
+    )
+
+
+def _field_default(one: DeclaredField) -> Any:
+    return None if one.required else dump_declaration(one.default)
 
 
 def _type_schema(kind: Any, prefix: str) -> Schema:
@@ -107,12 +120,12 @@ def _type_schema(kind: Any, prefix: str) -> Schema:
     if isinstance(kind, type) and issubclass(kind, Declaration):
         return schema_ref(f"{prefix}{kind.__name__}")
     if origin is Annotated:
-        return _with_limits(_type_schema(inner[0], prefix), inner[1])
+        return _with_bounds(_type_schema(inner[0], prefix), constraints(inner[1:]))
     if origin is Literal:
         return _literal_schema(inner)
     if origin in (Union, types.UnionType):
         return {"anyOf": [_type_schema(member, prefix) for member in inner]}
-    if origin is list:
+    if origin is tuple and inner[-1] is Ellipsis:
         return {"type": "array", "items": _type_schema(inner[0], prefix)}
     if origin is tuple:
         items = [_type_schema(member, prefix) for member in inner]
@@ -135,15 +148,14 @@ def _mapping_schema(key: Any, value: Schema) -> Schema:
     return {"type": "object", **({"additionalProperties": value} if value else {})}
 
 
-def _with_limits(schema: Schema, limits: Limits | None) -> Schema:
+def _with_bounds(schema: Schema, bounds: Mapping[str, Any]) -> Schema:
     """The schema with the bounds that apply to its type; a union passes them to its members."""
-    if limits is None:
+    if not bounds:
         return schema
     if "anyOf" in schema:
-        return {**schema, "anyOf": [_with_limits(member, limits) for member in schema["anyOf"]]}
+        return {**schema, "anyOf": [_with_bounds(member, bounds) for member in schema["anyOf"]]}
     names = {} if "enum" in schema else _BOUNDS.get(schema.get("type", ""), {})
-    bounds = {keyword: getattr(limits, name) for name, keyword in names.items()}
-    return {**schema, **{keyword: bound for keyword, bound in bounds.items() if bound is not None}}
+    return {**schema, **{keyword: bounds[name] for name, keyword in names.items() if name in bounds}}
 
 
 def subschemas(schema: Schema) -> Iterator[Schema]:

@@ -1,6 +1,6 @@
 """Checks eval stages: the reward graph, and the metrics with their nodes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from typing import Any, Protocol, cast
@@ -162,7 +162,7 @@ def check_eval(
     )
 
 
-def _check_group_by(by: list[str], columns: Columns, path: KeyPath, diagnostics: Diagnostics) -> None:
+def _check_group_by(by: Sequence[str], columns: Columns, path: KeyPath, diagnostics: Diagnostics) -> None:
     """Check that `group_by` names columns of single values."""
     for index, name in enumerate(by if columns else ()):
         if name not in columns:

@@ -157,7 +157,7 @@ def _check_endpoint(
 
 
 def _check_model_names(name: str, stage: Evaluate | Generate, diagnostics: Diagnostics) -> None:
-    names = stage.model_names if isinstance(stage, Evaluate) else [stage.generate]
+    names = stage.model_names if isinstance(stage, Evaluate) else (stage.generate,)
     path: KeyPath = ("stages", name, "eval")
     if not names:
         diagnostics.add(UNSUPPORTED_INFERENCE, path, "no model is named")

@@ -1,12 +1,14 @@
 """Data op `chat`: build conversations from columns."""
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from posttrain.compiler.data.sql import quote_identifier
 from posttrain.runtime.data.row_tables import check_columns, with_column
 from posttrain.spec.column_types import Columns
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp, Params
+from posttrain.spec.field_types import Items, checked_by
 
 _ROLES = ("system", "user", "assistant", "tool")
 
@@ -21,13 +23,13 @@ def _check_turns(turns: list[dict[str, Any]]) -> None:
 
 
 class Chat(Params):
-    turns: list[dict[str, str | dict[str, str]]] = field(
-        min_length=1,
-        check=_check_turns,
+    turns: Annotated[
+        Items[dict[str, str | dict[str, str]]], Field(min_length=1), checked_by(_check_turns)
+    ] = Field(
         description="The turns in order, each {ROLE: COLUMN} or {ROLE: {text: TEXT}}. The roles are system,"
         " user, assistant and tool. A turn is omitted in rows where its column is null.",
     )
-    output_column: str = field(
+    output_column: str = Field(
         default="messages", min_length=1, description="The output column of the conversations."
     )
 

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from posttrain.compiler.data.sql import quote_identifier
 from posttrain.runtime.data.row_tables import check_columns, with_column
 from posttrain.runtime.errors import StepError
 from posttrain.spec.column_types import Columns
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp, Params
 
 _ROLE_NAMES = {
@@ -19,13 +20,13 @@ _ROLE_NAMES = {
 
 
 class Conversations(Params):
-    column: str = field(default="conversations", description="The column of turns, as JSON.")
-    output_column: str = field(
+    column: str = Field(default="conversations", description="The column of turns, as JSON.")
+    output_column: str = Field(
         default="messages", min_length=1, description="The output column of the messages."
     )
-    role_key: str = field(default="from", description="The key of the role in a turn.")
-    content_key: str = field(default="value", description="The key of the content in a turn.")
-    role_names: dict[str, str] = field(
+    role_key: str = Field(default="from", description="The key of the role in a turn.")
+    content_key: str = Field(default="value", description="The key of the content in a turn.")
+    role_names: dict[str, str] = Field(
         default=_ROLE_NAMES,
         min_length=1,
         description="A mapping from the role names in the data to the roles of messages.",

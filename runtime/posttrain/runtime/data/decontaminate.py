@@ -2,25 +2,26 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from posttrain.runtime.data.row_tables import check_columns, drop_rows, read_texts
 from posttrain.runtime.data.shingles import shingles, split_words
 from posttrain.spec.column_types import Columns
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp, Params
+from posttrain.spec.field_types import OneOrMore
 
 
 class Decontaminate(Params):
-    against: str = field(description="The dataset to compare with: NAME, or NAME.PART for one of its parts.")
-    columns: list[str] = field(
-        single=True, min_length=1, description="The columns to search for n-grams of the other dataset."
+    against: str = Field(description="The dataset to compare with: NAME, or NAME.PART for one of its parts.")
+    columns: OneOrMore[str] = Field(
+        min_length=1, description="The columns to search for n-grams of the other dataset."
     )
-    against_columns: list[str] | None = field(
+    against_columns: OneOrMore[str] | None = Field(
         default=None,
-        single=True,
         min_length=1,
         description="The columns of the other dataset. The default is `columns`.",
     )
-    ngram_size: int = field(
+    ngram_size: int = Field(
         default=13,
         ge=1,
         le=100,

@@ -2,22 +2,23 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from posttrain.compiler.data.sql import quote_identifier
 from posttrain.runtime.data.row_tables import check_columns, replace_rows
 from posttrain.runtime.errors import StepError
 from posttrain.spec.column_types import Columns
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp, Params
 
 _MIN_TURNS = 2  # a prompt and its answer
 
 
 class LastTurn(Params):
-    column: str = field(default="messages", description="The column of conversations. It is removed.")
-    prompt: str = field(
+    column: str = Field(default="messages", description="The column of conversations. It is removed.")
+    prompt: str = Field(
         default="prompt", min_length=1, description="The output column for all turns except the last."
     )
-    completion: str = field(
+    completion: str = Field(
         default="completion",
         min_length=1,
         description="The output column for the last turn, which must be the assistant's.",

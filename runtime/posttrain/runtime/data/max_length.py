@@ -2,14 +2,15 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from posttrain.runtime.data.row_length import LengthParams, check_length_columns, length_expression
 from posttrain.runtime.data.row_tables import replace_rows
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp
 
 
 class MaxLength(LengthParams):
-    max_length: int = field(ge=1, description="The maximum length of a row, in `unit`.")
+    max_length: int = Field(ge=1, description="The maximum length of a row, in `unit`.")
 
 
 EXTENSION = DataOp(

@@ -9,25 +9,27 @@ are compared in full, so that agreement by chance drops no row.
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pydantic import Field
+
 from posttrain.runtime.data.row_tables import check_columns, drop_rows, read_texts
 from posttrain.runtime.data.shingles import shingles
 from posttrain.spec.column_types import Columns
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp, Params
+from posttrain.spec.field_types import OneOrMore
 
 _NUM_PERMUTATIONS = 128
 
 
 class NearDuplicates(Params):
-    columns: list[str] = field(single=True, min_length=1, description="The columns whose text is compared.")
-    similarity_threshold: float = field(
+    columns: OneOrMore[str] = Field(min_length=1, description="The columns whose text is compared.")
+    similarity_threshold: float = Field(
         default=0.8,
         ge=0.3,
         le=1,
         description="The minimum Jaccard similarity of the n-grams of two rows at which the later row is"
         " dropped. Raise it to drop closer duplicates only.",
     )
-    ngram_size: int = field(default=5, ge=1, le=50, description="The length of an n-gram in words.")
+    ngram_size: int = Field(default=5, ge=1, le=50, description="The length of an n-gram in words.")
 
 
 def columns(params: NearDuplicates, before: Columns) -> Columns:

@@ -2,20 +2,21 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from posttrain.compiler.data.sql import quote_identifier
 from posttrain.runtime.data.row_tables import check_columns, replace_rows
 from posttrain.spec.column_types import Columns
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp, Params
 
 
 class Pair(Params):
-    group_by: str = field(
+    group_by: str = Field(
         default="prompt", description="The column to group by. Rows with the same value form one pair."
     )
-    completion: str = field(default="completion", description="The column of the answers.")
-    score: str = field(default="score", description="The column of the scores. Higher is better.")
-    min_margin: float = field(
+    completion: str = Field(default="completion", description="The column of the answers.")
+    score: str = Field(default="score", description="The column of the scores. Higher is better.")
+    min_margin: float = Field(
         default=0.0,
         ge=0,
         description="The minimum difference between the best and the worst score. Equal scores never form"

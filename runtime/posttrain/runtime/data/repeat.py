@@ -2,14 +2,15 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from posttrain.runtime.data.row_tables import replace_rows
 from posttrain.spec.column_types import Columns
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp, Params
 
 
 class Repeat(Params):
-    times: int = field(ge=2, le=1000, description="The number of copies of each row in the output.")
+    times: int = Field(ge=2, le=1000, description="The number of copies of each row in the output.")
 
 
 def columns(params: Repeat, before: Columns) -> Columns:

@@ -5,15 +5,17 @@ Lengths in tokens are not supported: data ops run without a model's tokenizer.
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from posttrain.runtime.data.row_tables import check_columns, text_expression
 from posttrain.spec.column_types import Columns
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Params
+from posttrain.spec.field_types import OneOrMore
 
 
 class LengthParams(Params):
-    columns: list[str] = field(single=True, min_length=1, description="The columns whose lengths are summed.")
-    unit: Literal["characters", "words"] = field(
+    columns: OneOrMore[str] = Field(min_length=1, description="The columns whose lengths are summed.")
+    unit: Literal["characters", "words"] = Field(
         default="characters", description="The unit of length. Words are separated by white space."
     )
 

@@ -2,18 +2,19 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from posttrain.compiler.data.sql import quote_identifier
 from posttrain.runtime.data.row_tables import check_columns, replace_rows
 from posttrain.spec.column_types import Columns
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp, Params
 
 
 class Unpair(Params):
-    chosen: str = field(default="chosen", description="The column of the better answers.")
-    rejected: str = field(default="rejected", description="The column of the worse answers.")
-    completion: str = field(default="completion", description="The output column of the answers.")
-    label: str = field(
+    chosen: str = Field(default="chosen", description="The column of the better answers.")
+    rejected: str = Field(default="rejected", description="The column of the worse answers.")
+    completion: str = Field(default="completion", description="The output column of the answers.")
+    label: str = Field(
         default="label", description="The output column of the labels: true for the better answer."
     )
 

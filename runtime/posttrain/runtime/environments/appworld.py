@@ -5,23 +5,24 @@ AppWorld needs another version of pydantic, so it runs in a separate interpreter
 
 from pathlib import Path
 
+from pydantic import Field
+
 from posttrain.runtime.environments.environment_protocol import EpisodeFactory, EpisodeResources
 from posttrain.runtime.environments.episode_processes import EpisodeProcessSpec, isolated_episodes
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Environment, Params
 
 
 class AppWorld(Params):
-    python: str = field(
+    python: str = Field(
         description="The path of a Python interpreter with AppWorld installed (`appworld install`)."
     )
-    root: str = field(
+    root: str = Field(
         description="AppWorld's root: the folder that contains `data` (`appworld download data`)."
     )
-    version: str = field(
+    version: str = Field(
         default="0.1.3.post1", description="The required version of AppWorld. Another one is an error."
     )
-    processes: int = field(
+    processes: int = Field(
         default=2, ge=1, le=64, description="The number of tasks that run code at the same time."
     )
 

@@ -2,16 +2,17 @@
 
 from fractions import Fraction
 
+from pydantic import Field
+
 from posttrain.runtime.environments.environment_protocol import Action, EpisodeFactory, EpisodeResources, Row
 from posttrain.runtime.environments.safe_arithmetic import evaluate_expression
 from posttrain.runtime.rewards.text_parsing.number_parsing import find_numbers, read_number
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Environment, Params
 
 
 class Calculator(Params):
-    answer: str = field(default="answer", description="The column with the correct answer, a number as text.")
-    show_instructions: bool = field(
+    answer: str = Field(default="answer", description="The column with the correct answer, a number as text.")
+    show_instructions: bool = Field(
         default=True, description="Start the episode with instructions on how to call the tool."
     )
 

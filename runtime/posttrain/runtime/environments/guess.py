@@ -2,17 +2,18 @@
 
 import re
 
+from pydantic import Field
+
 from posttrain.runtime.environments.environment_protocol import Action, EpisodeFactory, EpisodeResources, Row
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Environment, Params
 
 
 class Guess(Params):
-    low: int = field(default=1, description="The smallest possible number.")
-    high: int = field(default=9, description="The largest possible number.")
-    below: str = field(default="lower", description="The observation after a guess above the number.")
-    above: str = field(default="higher", description="The observation after a guess below the number.")
-    invalid_message: str = field(
+    low: int = Field(default=1, description="The smallest possible number.")
+    high: int = Field(default=9, description="The largest possible number.")
+    below: str = Field(default="lower", description="The observation after a guess above the number.")
+    above: str = Field(default="higher", description="The observation after a guess below the number.")
+    invalid_message: str = Field(
         default="no number", description="The observation after a turn without a number."
     )
 

@@ -3,41 +3,42 @@
 import math
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from posttrain.runtime.environments.environment_protocol import EpisodeFactory, EpisodeResources
 from posttrain.runtime.environments.episode_processes import EpisodeProcessSpec, pooled_episodes
 from posttrain.spec.column_types import Interval, check_column_types
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Environment, Params
+from posttrain.spec.field_types import Items, checked_by
 
 
 class Python(Params):
-    call: str = field(
+    call: str = Field(
         pattern=r"^[^:]+\.py:[A-Za-z_]\w*$",
         description="The class, as FILE.py:CLASS. The path is relative to the recipe. Each episode is an"
         " instance with the methods reset(row, seed) -> observation, step(action) -> (observation, done) and"
         " score() -> number.",
     )
-    with_: dict[str, Any] = field(default={}, key="with", description="The keyword arguments of the class.")
-    columns: dict[str, str] = field(
+    with_: dict[str, Any] = Field(default={}, alias="with", description="The keyword arguments of the class.")
+    columns: Annotated[dict[str, str], checked_by(check_column_types)] = Field(
         default={},
-        check=check_column_types,
         description="The columns that episodes read, with their types. reset() gets a row with only these.",
     )
-    acts: Literal["text", "tools"] = field(
+    acts: Literal["text", "tools"] = Field(
         default="text",
         description="The actions that step() receives. `text`: the text of a turn. `tools`: {name, arguments}"
         " of each tool call of a turn, or the text of a turn without calls.",
     )
-    low: float = field(default=0.0, description="The lowest possible score.")
-    high: float = field(
+    low: float = Field(default=0.0, description="The lowest possible score.")
+    high: float = Field(
         default=1.0, description="The highest possible score. An episode with this score is solved."
     )
-    modules: list[str] = field(
-        default=[], description="Other files that the class imports, relative to the recipe."
+    modules: Items[str] = Field(
+        default=(), description="Other files that the class imports, relative to the recipe."
     )
-    processes: int = field(default=1, ge=1, le=64, description="The number of processes that run episodes.")
+    processes: int = Field(default=1, ge=1, le=64, description="The number of processes that run episodes.")
 
     def check(self) -> None:
         if self.low >= self.high or not (math.isfinite(self.low) and math.isfinite(self.high)):

@@ -3,29 +3,30 @@
 import sys
 from pathlib import Path
 
+from pydantic import Field
+
 from posttrain.runtime.environments.environment_protocol import EpisodeFactory, EpisodeResources
 from posttrain.runtime.environments.episode_processes import EpisodeProcessSpec, pooled_episodes
 from posttrain.spec.column_types import Interval
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Environment, Params
 
 
 class TextArena(Params):
-    game: str = field(
+    game: str = Field(
         description="The name of the game in TextArena, such as GuessTheNumber-v0 or Sudoku-v0."
     )
-    version: str = field(
+    version: str = Field(
         default="0.7.4", description="The required version of TextArena. Another one is an error."
     )
-    low: float = field(default=-1.0, description="The lowest reward of the game; -1 for an invalid move.")
-    high: float = field(
+    low: float = Field(default=-1.0, description="The lowest reward of the game; -1 for an invalid move.")
+    high: float = Field(
         default=1.0, description="The highest reward of the game. An episode with this reward is solved."
     )
-    python: str | None = field(
+    python: str | None = Field(
         default=None,
         description="The path of a Python interpreter with TextArena installed. By default, the current one.",
     )
-    processes: int = field(default=1, ge=1, le=64, description="The number of processes that run games.")
+    processes: int = Field(default=1, ge=1, le=64, description="The number of processes that run games.")
 
 
 EXTENSION = Environment(

@@ -6,11 +6,12 @@ The trainer is experimental in TRL and may disappear in a later release.
 
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.preference_training import PAIR_COLUMNS, import_experimental, train_on_pairs
 from posttrain.runtime.training.step_arithmetic import row_schedule
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method
 from posttrain.spec.validation import parse_declaration
 
@@ -18,10 +19,10 @@ from posttrain.spec.validation import parse_declaration
 class CpoParams(RowParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
-    batch_size: int = field(
+    batch_size: int = Field(
         default=32, ge=1, description="The number of pairs in an optimizer step, over all devices."
     )
-    beta: float = field(
+    beta: float = Field(
         default=0.1,
         gt=0,
         description=(
@@ -29,16 +30,16 @@ class CpoParams(RowParams):
             " In the loss ipo it is the regularization parameter tau."
         ),
     )
-    loss_type: Literal["sigmoid", "hinge", "ipo"] = field(
+    loss_type: Literal["sigmoid", "hinge", "ipo"] = Field(
         default="sigmoid",
         description="The preference loss. sigmoid is the loss of the CPO paper.",
     )
-    cpo_alpha: float = field(
+    cpo_alpha: float = Field(
         default=1.0,
         ge=0,
         description="The weight of the SFT loss on the chosen completion. 0 turns it off.",
     )
-    label_smoothing: float = field(
+    label_smoothing: float = Field(
         default=0.0,
         ge=0,
         lt=0.5,

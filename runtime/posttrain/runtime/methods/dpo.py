@@ -5,6 +5,8 @@ A reference model limits how far the model moves.
 
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.preference_training import PAIR_COLUMNS, train_on_pairs
 from posttrain.runtime.training.step_arithmetic import check_batch_loss, reference_arguments, row_schedule
@@ -15,8 +17,8 @@ from posttrain.runtime.training.training_params import (
     RowParams,
     key_neutral_params,
 )
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method, Schedule
+from posttrain.spec.field_types import Items
 from posttrain.spec.validation import parse_declaration
 
 Loss = Literal[
@@ -45,10 +47,10 @@ _LABEL_SMOOTHING_LOSSES = ("exo_pair", "robust", "aot", "aot_unpaired")
 class DpoParams(RowParams, ReferenceParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
-    batch_size: int = field(
+    batch_size: int = Field(
         default=32, ge=1, description="The number of pairs in an optimizer step, over all devices."
     )
-    beta: float = field(
+    beta: float = Field(
         default=0.1,
         gt=0,
         description=(
@@ -56,7 +58,7 @@ class DpoParams(RowParams, ReferenceParams):
             " less. In the loss ipo it is the regularization parameter tau."
         ),
     )
-    loss_type: Loss | list[Loss] = field(
+    loss_type: Loss | Items[Loss] = Field(
         default="sigmoid",
         description=(
             "The loss, or a list of losses that are summed. sigmoid is the loss of the DPO paper; ipo resists"
@@ -64,11 +66,11 @@ class DpoParams(RowParams, ReferenceParams):
             " likelihood of the chosen completion."
         ),
     )
-    loss_weights: list[float] | None = field(
+    loss_weights: Items[float] | None = Field(
         default=None,
         description="The weight of each loss in loss_type. Default: 1 for every loss.",
     )
-    label_smoothing: float = field(
+    label_smoothing: float = Field(
         default=0.0,
         ge=0,
         lt=0.5,
@@ -79,8 +81,8 @@ class DpoParams(RowParams, ReferenceParams):
     )
 
     @property
-    def losses(self) -> list[Loss]:
-        return self.loss_type if isinstance(self.loss_type, list) else [self.loss_type]
+    def losses(self) -> tuple[Loss, ...]:
+        return self.loss_type if isinstance(self.loss_type, tuple) else (self.loss_type,)
 
     def check(self) -> None:
         super().check()

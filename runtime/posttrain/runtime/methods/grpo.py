@@ -2,6 +2,8 @@
 
 from typing import Any, ClassVar, Literal
 
+from pydantic import Field
+
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.rollout_training import (
     ROLLOUT_FOOTPRINT,
@@ -11,7 +13,6 @@ from posttrain.runtime.training.rollout_training import (
     train_on_rollouts,
 )
 from posttrain.runtime.training.training_params import STACK, key_neutral_params
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Method, Schedule
 from posttrain.spec.validation import parse_declaration
 
@@ -19,7 +20,7 @@ from posttrain.spec.validation import parse_declaration
 class GrpoParams(RolloutParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
-    epsilon_high: float | None = field(
+    epsilon_high: float | None = Field(
         default=None,
         gt=0,
         description=(
@@ -28,7 +29,7 @@ class GrpoParams(RolloutParams):
             " is 5."
         ),
     )
-    delta: float | None = field(
+    delta: float | None = Field(
         default=None,
         gt=1,
         description=(
@@ -36,7 +37,7 @@ class GrpoParams(RolloutParams):
             " INTELLECT-2). Choose a value above 1 + epsilon_high. Default: no bound."
         ),
     )
-    loss_type: Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"] = field(
+    loss_type: Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"] = Field(
         default="dapo",
         description=(
             "The loss. dapo averages over all tokens of the batch; grpo averages per completion, which favors"
@@ -44,7 +45,7 @@ class GrpoParams(RolloutParams):
             " a micro-batch. cispo, sapo and vespo replace the clipping; luspo is a sequence-level loss."
         ),
     )
-    scale_rewards: Literal["group", "batch", "none"] = field(
+    scale_rewards: Literal["group", "batch", "none"] = Field(
         default="group",
         description=(
             "The standard deviation that the advantages are divided by: of the prompt's completions (group),"
@@ -52,14 +53,14 @@ class GrpoParams(RolloutParams):
             " rewards hardly vary (Dr. GRPO)."
         ),
     )
-    importance_sampling_level: Literal["token", "sequence"] = field(
+    importance_sampling_level: Literal["token", "sequence"] = Field(
         default="token",
         description=(
             "The level of the probability ratio: one per token, or one per completion (the mean over its"
             " tokens). sequence with `loss_type: grpo` is GSPO."
         ),
     )
-    entropy_coef: float = field(
+    entropy_coef: float = Field(
         default=0.0,
         ge=0,
         description=(

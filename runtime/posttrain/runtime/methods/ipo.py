@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+from pydantic import Field
+
 from posttrain.runtime.methods.dpo import DpoParams, train
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.preference_training import PAIR_COLUMNS
@@ -13,7 +15,6 @@ from posttrain.runtime.training.training_params import (
     RowParams,
     key_neutral_params,
 )
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method
 from posttrain.spec.validation import parse_declaration
 
@@ -21,10 +22,10 @@ from posttrain.spec.validation import parse_declaration
 class IpoParams(RowParams, ReferenceParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
-    batch_size: int = field(
+    batch_size: int = Field(
         default=32, ge=1, description="The number of pairs in an optimizer step, over all devices."
     )
-    beta: float = field(
+    beta: float = Field(
         default=0.1,
         gt=0,
         description=(

@@ -2,6 +2,8 @@
 
 from typing import Any, ClassVar, Literal
 
+from pydantic import Field
+
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.step_arithmetic import reference_arguments, row_arguments, row_schedule
 from posttrain.runtime.training.training_params import (
@@ -11,7 +13,6 @@ from posttrain.runtime.training.training_params import (
     RowParams,
     key_neutral_params,
 )
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method, Schedule
 from posttrain.spec.validation import parse_declaration
 
@@ -19,7 +20,7 @@ from posttrain.spec.validation import parse_declaration
 class KtoParams(RowParams, ReferenceParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
-    batch_size: int = field(
+    batch_size: int = Field(
         default=32,
         ge=1,
         description=(
@@ -27,7 +28,7 @@ class KtoParams(RowParams, ReferenceParams):
             " yields two completions."
         ),
     )
-    beta: float = field(
+    beta: float = Field(
         default=0.1,
         gt=0,
         description=(
@@ -35,14 +36,14 @@ class KtoParams(RowParams, ReferenceParams):
             " less."
         ),
     )
-    loss_type: Literal["kto", "apo_zero_unpaired"] = field(
+    loss_type: Literal["kto", "apo_zero_unpaired"] = Field(
         default="kto",
         description=(
             "The loss. kto estimates the KL divergence from the other rows of the micro-batch, which needs"
             " at least 2 rows. apo_zero_unpaired needs no such estimate."
         ),
     )
-    desirable_weight: float = field(
+    desirable_weight: float = Field(
         default=1.0,
         gt=0,
         description=(
@@ -50,7 +51,7 @@ class KtoParams(RowParams, ReferenceParams):
             " ones."
         ),
     )
-    undesirable_weight: float = field(
+    undesirable_weight: float = Field(
         default=1.0,
         gt=0,
         description=(

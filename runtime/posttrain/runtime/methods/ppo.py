@@ -5,6 +5,8 @@ TRL has no PPO trainer since release 1.13, so posttrain has its own, in `runtime
 
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.step_arithmetic import accumulation_steps, check_warmup, resolve_learning_rate
 from posttrain.runtime.training.training_params import (
@@ -14,7 +16,6 @@ from posttrain.runtime.training.training_params import (
     TrainingParams,
     key_neutral_params,
 )
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method, Schedule
 from posttrain.spec.inference import MAX_TOKENS_DESCRIPTION
 from posttrain.spec.validation import parse_declaration
@@ -26,10 +27,10 @@ _CRITIC_LEARNING_RATE_FACTOR = 10.0
 class PpoParams(PromptParams, TrainingParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
-    batch_size: int = field(
+    batch_size: int = Field(
         default=64, ge=1, description="The number of completions in an optimizer step, over all devices."
     )
-    num_mini_batches: int = field(
+    num_mini_batches: int = Field(
         default=1,
         ge=1,
         description=(
@@ -37,7 +38,7 @@ class PpoParams(PromptParams, TrainingParams):
             " num_mini_batches completions, one for each prompt."
         ),
     )
-    num_ppo_epochs: int = field(
+    num_ppo_epochs: int = Field(
         default=4,
         ge=1,
         description=(
@@ -45,8 +46,8 @@ class PpoParams(PromptParams, TrainingParams):
             " within a rollout."
         ),
     )
-    max_completion_length: int = field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
-    temperature: float = field(
+    max_completion_length: int = Field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
+    temperature: float = Field(
         default=1.0,
         gt=0,
         description=(
@@ -54,13 +55,13 @@ class PpoParams(PromptParams, TrainingParams):
             " incoherent."
         ),
     )
-    top_p: float = field(
+    top_p: float = Field(
         default=1.0,
         gt=0,
         le=1,
         description="Sample from the most likely tokens of this total probability; 1 is all tokens.",
     )
-    kl_coef: float = field(
+    kl_coef: float = Field(
         default=0.05,
         ge=0,
         description=(
@@ -68,7 +69,7 @@ class PpoParams(PromptParams, TrainingParams):
             " subtracted from its reward. 0 loads no reference model and saves its memory."
         ),
     )
-    kl_estimator: Literal["k1", "k2", "k3"] = field(
+    kl_estimator: Literal["k1", "k2", "k3"] = Field(
         default="k1",
         description=(
             "The estimator of the KL divergence of a token. k1 is the difference of the log-probabilities:"
@@ -76,7 +77,7 @@ class PpoParams(PromptParams, TrainingParams):
             " unbiased and never negative."
         ),
     )
-    kl_target: float | None = field(
+    kl_target: float | None = Field(
         default=None,
         gt=0,
         description=(
@@ -84,7 +85,7 @@ class PpoParams(PromptParams, TrainingParams):
             " kl_coef is fixed."
         ),
     )
-    kl_horizon: int = field(
+    kl_horizon: int = Field(
         default=10_000,
         ge=1,
         description=(
@@ -92,7 +93,7 @@ class PpoParams(PromptParams, TrainingParams):
             " about 20% at most. Requires kl_target."
         ),
     )
-    cliprange: float = field(
+    cliprange: float = Field(
         default=0.2,
         gt=0,
         description=(
@@ -101,14 +102,14 @@ class PpoParams(PromptParams, TrainingParams):
             " is set."
         ),
     )
-    cliprange_high: float | None = field(
+    cliprange_high: float | None = Field(
         default=None,
         gt=0,
         description=(
             "The upper clipping range: the ratio is clipped at 1 + cliprange_high. Default: cliprange."
         ),
     )
-    value_model: Literal["separate", "shared"] = field(
+    value_model: Literal["separate", "shared"] = Field(
         default="separate",
         description=(
             "The architecture of the value model. separate is a copy of the starting model with a value"
@@ -116,7 +117,7 @@ class PpoParams(PromptParams, TrainingParams):
             " the value loss also changes the policy's layers."
         ),
     )
-    cliprange_value: float = field(
+    cliprange_value: float = Field(
         default=0.5,
         gt=0,
         description=(
@@ -124,10 +125,10 @@ class PpoParams(PromptParams, TrainingParams):
             " generation, in units of the reward. Scale it with the reward."
         ),
     )
-    vf_coef: float = field(
+    vf_coef: float = Field(
         default=0.1, gt=0, description="The weight of the value loss relative to the policy loss."
     )
-    critic_learning_rate: float | None = field(
+    critic_learning_rate: float | None = Field(
         default=None,
         gt=0,
         description=(
@@ -135,10 +136,10 @@ class PpoParams(PromptParams, TrainingParams):
             " the policy's learning rate."
         ),
     )
-    gamma: float = field(
+    gamma: float = Field(
         default=1.0, gt=0, le=1, description="The discount factor per token. 1 does not discount."
     )
-    lam: float = field(
+    lam: float = Field(
         default=0.95,
         ge=0,
         le=1,
@@ -147,22 +148,22 @@ class PpoParams(PromptParams, TrainingParams):
             " variance), 0 on the value model (high bias)."
         ),
     )
-    whiten_advantages: bool = field(
+    whiten_advantages: bool = Field(
         default=True,
         description="Normalize the advantages of a rollout to mean 0 and variance 1.",
     )
-    entropy_coef: float = field(
+    entropy_coef: float = Field(
         default=0.0,
         ge=0,
         description=(
             "The weight of the entropy bonus. Raise it if completions become too similar to explore."
         ),
     )
-    mask_truncated_completions: bool = field(
+    mask_truncated_completions: bool = Field(
         default=False,
         description="Exclude completions that were truncated at max_completion_length from the loss.",
     )
-    missing_eos_penalty: float = field(
+    missing_eos_penalty: float = Field(
         default=0.0,
         ge=0,
         description=(
@@ -170,14 +171,14 @@ class PpoParams(PromptParams, TrainingParams):
             " reward. Raise it if completions are truncated too often."
         ),
     )
-    on_constant_reward: Literal["fail", "warn"] = field(
+    on_constant_reward: Literal["fail", "warn"] = Field(
         default="fail",
         description=(
             "What to do when all rewards of every rollout have been equal since the start of the run: fail"
             " stops the stage, warn continues with a warning."
         ),
     )
-    constant_reward_steps: int = field(
+    constant_reward_steps: int = Field(
         default=20,
         ge=1,
         description="The number of optimizer steps with constant rewards before on_constant_reward applies.",

@@ -2,11 +2,12 @@
 
 from typing import ClassVar
 
+from pydantic import Field
+
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.preference_training import PAIR_COLUMNS, train_on_pairs
 from posttrain.runtime.training.step_arithmetic import row_schedule
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method
 from posttrain.spec.validation import parse_declaration
 
@@ -14,10 +15,10 @@ from posttrain.spec.validation import parse_declaration
 class RewardModelParams(RowParams):
     default_learning_rate: ClassVar[float] = 1e-5
 
-    batch_size: int = field(
+    batch_size: int = Field(
         default=32, ge=1, description="The number of pairs in an optimizer step, over all devices."
     )
-    center_rewards_coefficient: float | None = field(
+    center_rewards_coefficient: float | None = Field(
         default=None,
         ge=0,
         description=(

@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+from pydantic import Field
+
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.rollout_training import (
     ROLLOUT_FOOTPRINT,
@@ -11,15 +13,15 @@ from posttrain.runtime.training.rollout_training import (
     train_on_rollouts,
 )
 from posttrain.runtime.training.training_params import STACK, key_neutral_params
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Method
+from posttrain.spec.field_types import Pair
 from posttrain.spec.validation import parse_declaration
 
 
 class RlooParams(RolloutParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
-    beta: float = field(
+    beta: float = Field(
         default=0.05,
         ge=0,
         description=(
@@ -27,11 +29,11 @@ class RlooParams(RolloutParams):
             " the reward. 0 loads no reference model and saves its memory."
         ),
     )
-    normalize_advantages: bool = field(
+    normalize_advantages: bool = Field(
         default=False,
         description="Normalize the advantages of a batch to mean 0 and standard deviation 1.",
     )
-    reward_clip_range: tuple[float, float] | None = field(
+    reward_clip_range: Pair[float] | None = Field(
         default=None,
         description=(
             "The minimum and maximum reward, as a list of two numbers. Rewards outside are clipped."

@@ -2,10 +2,11 @@
 
 from typing import Any, ClassVar, Literal
 
+from pydantic import Field
+
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.step_arithmetic import row_arguments, row_schedule
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method, Schedule
 from posttrain.spec.validation import parse_declaration
 
@@ -13,14 +14,14 @@ from posttrain.spec.validation import parse_declaration
 class SftParams(RowParams):
     default_learning_rate: ClassVar[float] = 2e-5
 
-    packing: bool = field(
+    packing: bool = Field(
         default=False,
         description=(
             "Pack several short rows into one sequence of up to max_length tokens. batch_size then counts"
             " packed sequences. Use it to avoid padding when most rows are much shorter than max_length."
         ),
     )
-    loss_on: Literal["completion", "all"] = field(
+    loss_on: Literal["completion", "all"] = Field(
         default="completion",
         description=(
             "The tokens that the loss covers: completion covers the completion (in conversations, the"

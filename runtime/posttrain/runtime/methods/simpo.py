@@ -2,11 +2,12 @@
 
 from typing import ClassVar
 
+from pydantic import Field
+
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.preference_training import PAIR_COLUMNS, import_experimental, train_on_pairs
 from posttrain.runtime.training.step_arithmetic import row_schedule
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method
 from posttrain.spec.validation import parse_declaration
 
@@ -14,15 +15,15 @@ from posttrain.spec.validation import parse_declaration
 class SimpoParams(RowParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
-    batch_size: int = field(
+    batch_size: int = Field(
         default=32, ge=1, description="The number of pairs in an optimizer step, over all devices."
     )
-    beta: float = field(
+    beta: float = Field(
         default=2.0,
         gt=0,
         description="The scale of the reward difference between chosen and rejected. 2.0 to 2.5 is typical.",
     )
-    simpo_gamma: float = field(
+    simpo_gamma: float = Field(
         default=1.0,
         ge=0,
         description=(

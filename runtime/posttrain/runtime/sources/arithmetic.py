@@ -3,19 +3,20 @@
 import random
 from typing import Any
 
+from pydantic import Field
+
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.column_types import Columns
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Params, Source
 
 
 class Arithmetic(Params):
-    digits: int = field(default=2, ge=1, le=6, description="The number of digits of each operand.")
-    count: int = field(
+    digits: int = Field(default=2, ge=1, le=6, description="The number of digits of each operand.")
+    count: int = Field(
         default=1000, ge=1, le=1_000_000, description="The number of problems, drawn without replacement."
     )
-    seed: int = field(default=1, ge=0, description="The seed of the random draw.")
-    give_up_ratio: float = field(
+    seed: int = Field(default=1, ge=0, description="The seed of the random draw.")
+    give_up_ratio: float = Field(
         default=0.0,
         ge=0,
         le=1,

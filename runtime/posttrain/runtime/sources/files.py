@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from posttrain.runtime.sources.file_preview import preview_file
 from posttrain.runtime.sources.type_inference import (
@@ -13,24 +15,22 @@ from posttrain.runtime.sources.type_inference import (
 )
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.column_types import Columns, check_column_types
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import InferredSchema, NullStats, Params, Source
+from posttrain.spec.field_types import OneOrMore, checked_by
 
 _FORMATS_BY_SUFFIX = {"jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "csv": "csv", "parquet": "parquet"}
 
 
 class Files(Params, bare="path"):
-    path: list[str] = field(
-        single=True, min_length=1, description="One or more files, relative to the recipe's folder."
+    path: OneOrMore[str] = Field(
+        min_length=1, description="One or more files, relative to the recipe's folder."
     )
-    format: Literal["auto", "jsonl", "json", "csv", "parquet"] = field(
+    format: Literal["auto", "jsonl", "json", "csv", "parquet"] = Field(
         default="auto",
         description="The format of the files. `auto` selects it by the file extension before .gz or .zst.",
     )
-    columns: dict[str, str] | None = field(
+    columns: Annotated[dict[str, str], Field(min_length=1), checked_by(check_column_types)] | None = Field(
         default=None,
-        min_length=1,
-        check=check_column_types,
         description="The columns to read, with their types. The default is to infer them from the content;"
         " large, Parquet and Zstandard files need them.",
     )

@@ -1,31 +1,31 @@
 """Source `hub`: rows of a dataset on the Hugging Face Hub."""
 
 import re
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.column_types import check_column_types
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Params, Source
+from posttrain.spec.field_types import checked_by
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class Hub(Params):
-    name: str = field(
+    name: str = Field(
         pattern=r"^[\w.-]+(/[\w.-]+)?$", description="The dataset's name on the Hub, as ORG/NAME."
     )
-    revision: str = field(
+    revision: str = Field(
         default="main",
         description="A branch, a tag, or a full commit hash. Only a full commit hash makes the rows"
         " reproducible.",
     )
-    config: str | None = field(default=None, description="The configuration, for a dataset that has several.")
-    split: str = field(default="train", description="The split, such as train or test[:500].")
-    columns: dict[str, str] = field(
-        min_length=1,
-        check=check_column_types,
+    config: str | None = Field(default=None, description="The configuration, for a dataset that has several.")
+    split: str = Field(default="train", description="The split, such as train or test[:500].")
+    columns: Annotated[dict[str, str], Field(min_length=1), checked_by(check_column_types)] = Field(
         description="The columns to read, with their types. A column that does not fit its type is an error.",
     )
 

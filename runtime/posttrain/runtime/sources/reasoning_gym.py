@@ -2,13 +2,16 @@
 
 import json
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.column_types import Columns
-from posttrain.spec.declaration_fields import dump_declaration, field
+from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.extension import Params, Source
+from posttrain.spec.field_types import checked_by
 
 # Tests found that these tasks differ for the same seed, raise an error, or grade answers wrongly.
 _UNRELIABLE_TASKS = (
@@ -31,14 +34,12 @@ def _check_task(task: str) -> None:
 
 
 class ReasoningGym(Params):
-    task: str = field(
-        pattern=r"^[a-z0-9_]+$",
-        check=_check_task,
+    task: Annotated[str, Field(pattern=r"^[a-z0-9_]+$"), checked_by(_check_task)] = Field(
         description="The name of the task in reasoning-gym, such as chain_sum or sudoku.",
     )
-    count: int = field(default=1000, ge=1, le=1_000_000, description="The number of rows to generate.")
-    seed: int = field(default=1, ge=0, description="The seed of the generator.")
-    config: dict[str, Any] = field(
+    count: int = Field(default=1000, ge=1, le=1_000_000, description="The number of rows to generate.")
+    seed: int = Field(default=1, ge=0, description="The seed of the generator.")
+    config: dict[str, Any] = Field(
         default={}, description="Settings of the task, such as max_terms. See its page in reasoning-gym."
     )
 

@@ -1,23 +1,23 @@
 """Source `rows`: rows written in the recipe."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from posttrain.runtime.sources.type_inference import check_declared_columns, find_gaps, infer_columns
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.column_types import Columns, check_column_types
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import InferredSchema, Params, Source
+from posttrain.spec.field_types import Items, checked_by
 
 
 class InlineRows(Params, bare="rows"):
-    rows: list[dict[str, Any]] = field(
+    rows: Items[dict[str, Any]] = Field(
         min_length=1, description="The rows, each a mapping from columns to values."
     )
-    columns: dict[str, str] | None = field(
+    columns: Annotated[dict[str, str], Field(min_length=1), checked_by(check_column_types)] | None = Field(
         default=None,
-        min_length=1,
-        check=check_column_types,
         description="The columns to read, with their types. The default is to infer them from the rows.",
     )
 

@@ -5,29 +5,31 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from pydantic import Field
+
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.column_types import Columns
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import InferredSchema, Params, Source
+from posttrain.spec.field_types import OneOrMore
 
 _BLANK = re.compile(r"\n[ \t\r\f]*\n\s*")
 
 
 class Text(Params, bare="path"):
-    path: list[str] = field(
-        single=True, min_length=1, description="One or more files, relative to the recipe's folder."
+    path: OneOrMore[str] = Field(
+        min_length=1, description="One or more files, relative to the recipe's folder."
     )
-    split_by: Literal["paragraphs", "characters", "file"] = field(
+    split_by: Literal["paragraphs", "characters", "file"] = Field(
         default="paragraphs",
         description="How to split a file: into passages of whole paragraphs, into passages of at most"
         " `max_characters`, or not at all.",
     )
-    max_characters: int = field(
+    max_characters: int = Field(
         default=2000,
         ge=20,
         description="The maximum length of a passage in characters. Unused with `split_by: file`.",
     )
-    min_characters: int = field(
+    min_characters: int = Field(
         default=1,
         ge=1,
         description="The minimum length of a passage in characters. Shorter ones are dropped.",

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
+from pydantic import Field
+
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.step_arithmetic import accumulation_steps, check_warmup, reference_arguments
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, PromptParams, ReferenceParams, TrlParams
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Schedule
 from posttrain.spec.inference import MAX_TOKENS_DESCRIPTION
 
@@ -14,7 +15,7 @@ from posttrain.spec.inference import MAX_TOKENS_DESCRIPTION
 class RolloutParams(PromptParams, TrlParams, ReferenceParams):
     """Parameters of methods that sample a group of completions for each prompt and compare their rewards."""
 
-    num_prompts: int = field(
+    num_prompts: int = Field(
         default=8,
         ge=1,
         description=(
@@ -22,7 +23,7 @@ class RolloutParams(PromptParams, TrlParams, ReferenceParams):
             " num_prompts * num_generations completions."
         ),
     )
-    num_generations: int = field(
+    num_generations: int = Field(
         default=8,
         ge=2,
         description=(
@@ -30,8 +31,8 @@ class RolloutParams(PromptParams, TrlParams, ReferenceParams):
             " completions of a prompt often get the same reward."
         ),
     )
-    max_completion_length: int = field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
-    temperature: float = field(
+    max_completion_length: int = Field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
+    temperature: float = Field(
         default=1.0,
         gt=0,
         description=(
@@ -39,14 +40,14 @@ class RolloutParams(PromptParams, TrlParams, ReferenceParams):
             " incoherent."
         ),
     )
-    top_p: float = field(
+    top_p: float = Field(
         default=1.0,
         gt=0,
         le=1,
         description="Sample from the most likely tokens of this total probability; 1 is all tokens.",
     )
-    top_k: int = field(default=0, ge=0, description="Sample from the k most likely tokens; 0 is all tokens.")
-    min_p: float | None = field(
+    top_k: int = Field(default=0, ge=0, description="Sample from the k most likely tokens; 0 is all tokens.")
+    min_p: float | None = Field(
         default=None,
         ge=0,
         le=1,
@@ -54,7 +55,7 @@ class RolloutParams(PromptParams, TrlParams, ReferenceParams):
             "Drop tokens below this share of the most likely token's probability. Default: drop none."
         ),
     )
-    beta: float = field(
+    beta: float = Field(
         default=0.0,
         ge=0,
         description=(
@@ -62,7 +63,7 @@ class RolloutParams(PromptParams, TrlParams, ReferenceParams):
             " no reference model and saves its memory. Raise it if the model drifts too far."
         ),
     )
-    epsilon: float = field(
+    epsilon: float = Field(
         default=0.2,
         gt=0,
         description=(
@@ -70,12 +71,12 @@ class RolloutParams(PromptParams, TrlParams, ReferenceParams):
             " generated: the ratio is clipped at 1 - epsilon, and at 1 + epsilon unless epsilon_high is set."
         ),
     )
-    epsilon_high: float | None = field(
+    epsilon_high: float | None = Field(
         default=None,
         gt=0,
         description=("The upper clipping range: the ratio is clipped at 1 + epsilon_high. Default: epsilon."),
     )
-    num_iterations: int = field(
+    num_iterations: int = Field(
         default=1,
         ge=1,
         description=(
@@ -83,7 +84,7 @@ class RolloutParams(PromptParams, TrlParams, ReferenceParams):
             " smaller share of the time, and training is more off-policy."
         ),
     )
-    optimizer_steps_per_generation: int = field(
+    optimizer_steps_per_generation: int = Field(
         default=1,
         ge=1,
         description=(
@@ -91,21 +92,21 @@ class RolloutParams(PromptParams, TrlParams, ReferenceParams):
             " generation is more efficient, and later steps are more off-policy."
         ),
     )
-    mask_truncated_completions: bool = field(
+    mask_truncated_completions: bool = Field(
         default=False,
         description=(
             "Exclude completions that were truncated at max_completion_length from the loss. DAPO"
             " recommends it for stability."
         ),
     )
-    on_constant_reward: Literal["fail", "warn"] = field(
+    on_constant_reward: Literal["fail", "warn"] = Field(
         default="fail",
         description=(
             "What to do when the rewards within every prompt have been equal since the start of the run,"
             " so that there is no gradient: fail stops the stage, warn continues with a warning."
         ),
     )
-    constant_reward_steps: int = field(
+    constant_reward_steps: int = Field(
         default=20,
         ge=1,
         description="The number of optimizer steps with constant rewards before on_constant_reward applies.",

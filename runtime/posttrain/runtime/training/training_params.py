@@ -1,9 +1,10 @@
 """Defines the parameters that training methods share, and derives step counts and trainer arguments."""
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from posttrain.spec.declaration_fields import field
+from pydantic import Field
+
 from posttrain.spec.extension import Params
 
 # The schedules that end at `min_lr_ratio` times the peak learning rate.
@@ -16,7 +17,7 @@ class TrainingParams(Params):
     # The default learning rate for full-weight training. Each method sets its own.
     default_learning_rate: ClassVar[float] = 2e-5
 
-    learning_rate: float | None = field(
+    learning_rate: float | None = Field(
         default=None,
         gt=0,
         description=(
@@ -26,23 +27,22 @@ class TrainingParams(Params):
     )
     lr_scheduler_type: Literal[
         "constant", "constant_with_warmup", "linear", "cosine", "inverse_sqrt", "warmup_stable_decay"
-    ] = field(
+    ] = Field(
         default="linear",
         description=(
             "The learning rate schedule. All schedules except constant start with the warm-up."
             " warmup_stable_decay then stays at the peak until the final decay (see decay_ratio)."
         ),
     )
-    warmup_steps: int | float = field(
+    warmup_steps: Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0)] = Field(
         default=0,
-        ge=0,
         description=(
             "The length of the warm-up, in which the learning rate rises from 0 to its peak. An integer is"
             " a number of optimizer steps. A decimal below 1 is a fraction of all steps. Raise it if the"
             " first steps are unstable."
         ),
     )
-    min_lr_ratio: float = field(
+    min_lr_ratio: float = Field(
         default=0.0,
         ge=0,
         lt=1,
@@ -51,7 +51,7 @@ class TrainingParams(Params):
             " warmup_stable_decay. The warm-up of warmup_stable_decay also starts from this value."
         ),
     )
-    decay_ratio: float | None = field(
+    decay_ratio: float | None = Field(
         default=None,
         gt=0,
         le=1,
@@ -59,19 +59,19 @@ class TrainingParams(Params):
             "The length of the final decay of warmup_stable_decay, as a fraction of all steps. Default: 0.1."
         ),
     )
-    weight_decay: float = field(
+    weight_decay: float = Field(
         default=0.0,
         ge=0,
         description="The weight decay coefficient of AdamW. Biases and normalization weights are exempt.",
     )
-    max_grad_norm: float = field(
+    max_grad_norm: float = Field(
         default=1.0,
         gt=0,
         description=(
             "The maximum gradient norm for gradient clipping. Larger gradients are scaled down to this norm."
         ),
     )
-    micro_batch_size: int | None = field(
+    micro_batch_size: int | None = Field(
         default=None,
         ge=1,
         description=(
@@ -82,21 +82,21 @@ class TrainingParams(Params):
             " across the micro-batch."
         ),
     )
-    precision: Literal["auto", "float32", "bfloat16", "float16"] = field(
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         default="auto",
         description=(
             "The precision of computation. The dtype of the stored weights does not change. auto selects"
             " bfloat16 if the target has GPUs, and float32 otherwise."
         ),
     )
-    gradient_checkpointing: bool = field(
+    gradient_checkpointing: bool = Field(
         default=False,
         description=(
             "Recompute activations in the backward pass instead of storing them. This saves memory and"
             " costs time."
         ),
     )
-    save_steps: int | None = field(
+    save_steps: int | None = Field(
         default=None,
         ge=1,
         description=(
@@ -105,7 +105,7 @@ class TrainingParams(Params):
             " run is interrupted."
         ),
     )
-    save_total_limit: int = field(
+    save_total_limit: int = Field(
         default=2,
         ge=1,
         description=(
@@ -157,14 +157,14 @@ class TrainingParams(Params):
 class TrlParams(TrainingParams):
     """Parameters of methods that use a TRL trainer."""
 
-    use_liger_kernel: bool = field(
+    use_liger_kernel: bool = Field(
         default=False,
         description=(
             "Use the Liger kernels, which need less memory. Requires GPUs and the package liger-kernel."
             " The kernels round differently, so results change in the last digits."
         ),
     )
-    torch_compile: bool = field(
+    torch_compile: bool = Field(
         default=False,
         description=(
             "Compile the model with torch.compile. The first step is slow, later steps are faster. Compiled"
@@ -176,20 +176,20 @@ class TrlParams(TrainingParams):
 class RowParams(TrlParams):
     """Parameters of methods that train on the rows of a dataset."""
 
-    epochs: float = field(
+    epochs: float = Field(
         default=1.0,
         gt=0,
         description="The number of passes over the dataset. Ignored if max_steps is set.",
     )
-    max_steps: int | None = field(
+    max_steps: int | None = Field(
         default=None,
         ge=1,
         description="The number of optimizer steps. Default: computed from epochs.",
     )
-    batch_size: int = field(
+    batch_size: int = Field(
         default=16, ge=1, description="The number of rows in an optimizer step, over all devices."
     )
-    max_length: int = field(
+    max_length: int = Field(
         default=1024,
         ge=8,
         description=(
@@ -203,12 +203,12 @@ class RowParams(TrlParams):
 class PromptParams(Params):
     """Run length of methods that generate their own completions: in steps, or in passes over the prompts."""
 
-    max_steps: int | None = field(
+    max_steps: int | None = Field(
         default=None,
         ge=1,
         description="The number of optimizer steps. Set either max_steps or epochs.",
     )
-    epochs: float | None = field(
+    epochs: float | None = Field(
         default=None,
         gt=0,
         description=(
@@ -237,7 +237,7 @@ class PromptParams(Params):
 class ReferenceParams(Params):
     """Parameters of methods whose reference model can be updated during training."""
 
-    ref_model_sync_steps: int | None = field(
+    ref_model_sync_steps: int | None = Field(
         default=None,
         ge=1,
         description=(
@@ -245,7 +245,7 @@ class ReferenceParams(Params):
             " (TR-DPO). Default: the reference stays frozen."
         ),
     )
-    ref_model_mixup_alpha: float = field(
+    ref_model_mixup_alpha: float = Field(
         default=0.6,
         gt=0,
         le=1,

@@ -2,21 +2,22 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class Before(Params):
-    separator: str = field(min_length=1, description="The separator, matched literally.")
-    pick: Literal["first", "last"] = field(
+    separator: str = Field(min_length=1, description="The separator, matched literally.")
+    pick: Literal["first", "last"] = Field(
         default="first", description="The occurrence of the separator to use if there are several."
     )
 
 
 class After(Params):
-    separator: str = field(min_length=1, description="The separator, matched literally.")
-    pick: Literal["first", "last"] = field(
+    separator: str = Field(min_length=1, description="The separator, matched literally.")
+    pick: Literal["first", "last"] = Field(
         default="last", description="The occurrence of the separator to use if there are several."
     )
 

@@ -2,20 +2,21 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class Between(Params):
-    open: str = field(min_length=1, description="The opening tag.")
-    close: str = field(min_length=1, description="The closing tag.")
-    pick: Literal["first", "last", "only"] = field(
+    open: str = Field(min_length=1, description="The opening tag.")
+    close: str = Field(min_length=1, description="The closing tag.")
+    pick: Literal["first", "last", "only"] = Field(
         default="first",
         description="The pair of tags to use if there are several. `only` requires that each tag occurs"
         " exactly once.",
     )
-    strip: bool = field(default=True, description="Strip white space at both ends of the result.")
+    strip: bool = Field(default=True, description="Strip white space at both ends of the result.")
 
 
 EXTENSION = RewardOp(

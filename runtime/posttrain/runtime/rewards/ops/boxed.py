@@ -3,8 +3,9 @@
 import re
 from typing import Literal
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
@@ -12,7 +13,7 @@ _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
 class Boxed(Params):
-    pick: Literal["first", "last", "only"] = field(
+    pick: Literal["first", "last", "only"] = Field(
         default="last",
         description="The box to use if there are several. `only` requires exactly one box.",
     )

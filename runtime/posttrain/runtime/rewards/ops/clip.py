@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.spec.column_types import Interval
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 
 
 class Clip(Params):
-    low: float | None = field(default=None, description="The lower bound. None by default: no lower bound.")
-    high: float | None = field(default=None, description="The upper bound. None by default: no upper bound.")
+    low: float | None = Field(default=None, description="The lower bound. None by default: no lower bound.")
+    high: float | None = Field(default=None, description="The upper bound. None by default: no upper bound.")
 
 
 def clip_value(value: float, params: Clip) -> float:

@@ -4,19 +4,21 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, RewardOp
+from posttrain.spec.field_types import Items
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 
 
 class CodeBlock(Params):
-    language: str | list[str] | None = field(
+    language: str | Items[str] | None = Field(
         default=None,
         description="Use only blocks tagged with this language, or with one of these. By default, any block.",
     )
-    pick: Literal["first", "last"] = field(
+    pick: Literal["first", "last"] = Field(
         default="last", description="The block to use if there are several."
     )
 

@@ -4,15 +4,17 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.runtime.rewards.engine.fallbacks import FALLBACK_DESCRIPTION, NumberFallback, fallback_value
 from posttrain.runtime.sandbox.languages import LANGUAGE_NAMES
 from posttrain.runtime.sandbox.limits import Limits
 from posttrain.spec.column_types import Interval
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
+from posttrain.spec.field_types import checked_by
 
 _MAX_REASON_LENGTH = 500
 
@@ -23,59 +25,61 @@ def _check_language(language: str) -> None:
 
 
 class CodeTests(Params):
-    language: str = field(default="python", check=_check_language, description="The programming language.")
-    score: Literal["share", "all"] = field(
+    language: Annotated[str, checked_by(_check_language)] = Field(
+        default="python", description="The programming language."
+    )
+    score: Literal["share", "all"] = Field(
         default="share",
         description="`share`: the share of tests passed. `all`: 1 if every test passes, else 0.",
     )
-    compare: Literal["lines", "exact", "words"] = field(
+    compare: Literal["lines", "exact", "words"] = Field(
         default="lines",
         description="How outputs are compared. `lines` ignores white space at the ends of lines, `exact`"
         " compares every character, `words` compares the words.",
     )
-    tolerance: float = field(
+    tolerance: float = Field(
         default=0.0,
         ge=0,
         description="The absolute and relative tolerance for numbers, in results of calls and in outputs"
         " compared by `words`.",
     )
-    timeout_seconds: float = field(
+    timeout_seconds: float = Field(
         default=10.0, gt=0, description="Wall-clock limit of one test, in seconds."
     )
-    cpu_seconds: int = field(default=5, ge=1, description="CPU time limit of one test, in seconds.")
-    total_timeout_seconds: float = field(
+    cpu_seconds: int = Field(default=5, ge=1, description="CPU time limit of one test, in seconds.")
+    total_timeout_seconds: float = Field(
         default=60.0, gt=0, description="Wall-clock limit of all tests of a program, in seconds."
     )
-    memory_mb: int = field(
+    memory_mb: int = Field(
         default=512, ge=64, description="Memory limit of a program with all its processes, in MB."
     )
-    processes: int = field(
+    processes: int = Field(
         default=1,
         ge=1,
         le=64,
         description="Limit on the processes of a program. With 1 it can start threads, but no processes.",
     )
-    disk_mb: int = field(
+    disk_mb: int = Field(
         default=0, ge=0, description="Size limit of /tmp, in MB. With 0 it cannot write files."
     )
-    output_kb: int = field(
+    output_kb: int = Field(
         default=1024, ge=1, description="Output limit, in kB. A longer output fails the test."
     )
-    sandbox: Literal["namespaces", "landlock"] = field(
+    sandbox: Literal["namespaces", "landlock"] = Field(
         default="namespaces",
         description="The sandbox. `namespaces` uses bubblewrap. `landlock` works where namespaces are not"
         " available, as in many containers. It is weaker, and allows no threads, processes or files.",
     )
-    concurrency: int | None = field(
+    concurrency: int | None = Field(
         default=None,
         ge=1,
         le=256,
         description="The number of programs that run at the same time. By default, the number of CPU cores.",
     )
-    on_error: NumberFallback = field(
+    on_error: NumberFallback = Field(
         default="abstain", description=f"For invalid tests in a row: {FALLBACK_DESCRIPTION}"
     )
-    on_timeout: Literal["count", "abstain", "fail"] | float = field(
+    on_timeout: Literal["count", "abstain", "fail"] | float = Field(
         default="count",
         description="For a program that exceeds a time limit: `count` counts the test as failed;"
         f" {FALLBACK_DESCRIPTION}",

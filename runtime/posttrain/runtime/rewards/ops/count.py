@@ -2,14 +2,15 @@
 
 import math
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.spec.column_types import Interval
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 
 class Count(Params):
-    part: str = field(min_length=1, description="The string to count. Occurrences do not overlap.")
+    part: str = Field(min_length=1, description="The string to count. Occurrences do not overlap.")
 
 
 def value_range(params: Count, operands: Ranges) -> Interval:

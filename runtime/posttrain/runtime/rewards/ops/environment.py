@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.spec.column_types import Interval, Type
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 
 _MAX_TURNS = 1000
@@ -13,13 +14,13 @@ _TYPES: Mapping[str, Type] = {"score": "number", "solved": "boolean", "turns": "
 
 
 class Environment(Params):
-    metric: Literal["score", "solved", "turns"] = field(
+    metric: Literal["score", "solved", "turns"] = Field(
         default="score",
         description="`score`: the score of the episode. `solved`: whether it is the highest possible score."
         " `turns`: the number of turns.",
     )
-    low: float = field(default=0.0, description="The lowest score of the environments that use this reward.")
-    high: float = field(default=1.0, description="The highest score of these environments.")
+    low: float = Field(default=0.0, description="The lowest score of the environments that use this reward.")
+    high: float = Field(default=1.0, description="The highest score of these environments.")
 
 
 def value_range(params: Environment, operands: Ranges) -> Interval:

@@ -2,33 +2,33 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, RewardOp
+from posttrain.spec.field_types import Items, Pair
 
 Way = Literal["boxed", "tags", "hashes", "phrase", "last_math", "last_line", "last_number", "whole"]
 
 
 class FinalAnswer(Params):
-    strategies: list[Way] = field(
-        default=["boxed", "tags", "hashes", "phrase"],
+    strategies: Items[Way] = Field(
+        default=("boxed", "tags", "hashes", "phrase"),
         min_length=1,
         description="The extraction strategies, tried in order. `boxed`: the last \\boxed{}. `tags`: between"
         " the tags. `hashes`: after ####. `phrase`: after `the answer is`. `last_math`, `last_line`,"
         " `last_number`: the last formula, line or number. `whole`: the whole text.",
     )
-    tags: list[str] = field(
-        default=["<answer>", "</answer>"],
-        min_length=2,
-        max_length=2,
+    tags: Pair[str] = Field(
+        default=("<answer>", "</answer>"),
         description="The opening and the closing tag of the strategy `tags`.",
     )
-    after: str | None = field(
+    after: str | None = Field(
         default=None,
         description="Search only the text after the last occurrence of this marker, such as `</think>`.",
     )
-    required: bool = field(default=False, description="Find no answer if the marker `after` does not occur.")
-    once: bool = field(default=False, description="Require exactly one box, or exactly one pair of tags.")
+    required: bool = Field(default=False, description="Find no answer if the marker `after` does not occur.")
+    once: bool = Field(default=False, description="Require exactly one box, or exactly one pair of tags.")
 
 
 EXTENSION = RewardOp(

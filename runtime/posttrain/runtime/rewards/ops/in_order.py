@@ -1,15 +1,17 @@
 """Whether tags occur in a text in a given order."""
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, RewardOp
+from posttrain.spec.field_types import Items
 
 
 class InOrder(Params):
-    tags: list[str] = field(min_length=1, description="The tags, in the expected order.")
-    once: bool = field(default=True, description="Require that each tag occurs exactly once.")
-    at_start: bool = field(default=False, description="Allow only white space before the first tag.")
-    at_end: bool = field(default=False, description="Allow only white space after the last tag.")
+    tags: Items[str] = Field(min_length=1, description="The tags, in the expected order.")
+    once: bool = Field(default=True, description="Require that each tag occurs exactly once.")
+    at_start: bool = Field(default=False, description="Allow only white space before the first tag.")
+    at_end: bool = Field(default=False, description="Allow only white space after the last tag.")
 
 
 EXTENSION = RewardOp(

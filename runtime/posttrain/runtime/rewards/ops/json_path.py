@@ -3,12 +3,14 @@
 import json
 import re
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.runtime.rewards.text_parsing.json_extraction import WHERE_DESCRIPTION, Where, read_json
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, RewardOp
+from posttrain.spec.field_types import checked_by
 
 _PATH_STEP = re.compile(r"\.?([A-Za-z_][\w-]*)|\[(-?\d{1,9})\]|\[\"([^\"]*)\"\]")
 _QUERY_PREFIX = "$"  # the first character of an RFC 9535 query
@@ -37,18 +39,16 @@ def check_path(path: str) -> None:
 
 
 class JsonPath(Params):
-    path: str = field(
-        check=check_path,
-        max_length=2000,
+    path: Annotated[str, Field(max_length=2000), checked_by(check_path)] = Field(
         description='The path of the value, such as answer, items[0].name or ["a key"][-1], or a JSONPath'
         " query (RFC 9535) that starts with $, such as $.items[?@.ok].name.",
     )
-    pick: Literal["first", "last", "only", "all"] = field(
+    pick: Literal["first", "last", "only", "all"] = Field(
         default="first",
         description="The value to use if a query finds several. `only` requires exactly one value, `all`"
         " returns the list of all values.",
     )
-    where: Where = field(default="whole", description=WHERE_DESCRIPTION)
+    where: Where = Field(default="whole", description=WHERE_DESCRIPTION)
 
 
 EXTENSION = RewardOp(

@@ -1,7 +1,9 @@
 """Whether a text is valid JSON under a JSON Schema."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.runtime.rewards.text_parsing.json_extraction import (
@@ -10,8 +12,8 @@ from posttrain.runtime.rewards.text_parsing.json_extraction import (
     Where,
     read_json,
 )
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, RewardOp
+from posttrain.spec.field_types import checked_by
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
@@ -53,12 +55,11 @@ def _unresolved_references(schema: dict[str, Any]) -> Iterator[str]:
 
 
 class JsonSchema(Params):
-    schema_: dict[str, Any] = field(
-        key="schema",
-        check=check_schema,
+    schema_: Annotated[dict[str, Any], checked_by(check_schema)] = Field(
+        alias="schema",
         description="The JSON Schema. References must stay within it.",
     )
-    where: Where = field(default="whole", description=WHERE_DESCRIPTION)
+    where: Where = Field(default="whole", description=WHERE_DESCRIPTION)
 
 
 EXTENSION = RewardOp(

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from pydantic import Field
+
 from posttrain.runtime.engines.batch_client import complete_many
 from posttrain.runtime.engines.completion_log import Completion
 from posttrain.runtime.engines.endpoint_client import CompletionRequest, EndpointClient, RetryPolicy
@@ -10,33 +12,31 @@ from posttrain.runtime.engines.providers import SamplingParams
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.runtime.rewards.engine.fallbacks import FALLBACK_DESCRIPTION, NumberFallback, fallback_value
 from posttrain.spec.column_types import Interval
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
+from posttrain.spec.field_types import Pair
 
 _VERDICT = re.compile(r"^[\s*_#>-]*verdict[\s*_]*:[\s*_]*([-+]?\d+(?:\.\d+)?)", re.IGNORECASE | re.MULTILINE)
 _MAX_REASON_LENGTH = 2000
 
 
 class Judge(Params):
-    endpoint: str = field(description="The judge model: one of the recipe's `endpoints`.")
-    rubric: str = field(min_length=1, description="The criteria for the verdict.")
-    scale: list[float] = field(
-        default=[1.0, 10.0],
-        min_length=2,
-        max_length=2,
+    endpoint: str = Field(description="The judge model: one of the recipe's `endpoints`.")
+    rubric: str = Field(min_length=1, description="The criteria for the verdict.")
+    scale: Pair[float] = Field(
+        default=(1.0, 10.0),
         description="The verdict's scale: the worst and the best number.",
     )
-    temperature: float = field(default=0.0, ge=0, description="Sampling temperature. 0 is greedy decoding.")
-    max_tokens: int = field(default=1024, ge=1, description="The maximum length of a reply, in tokens.")
-    timeout_seconds: float = field(
+    temperature: float = Field(default=0.0, ge=0, description="Sampling temperature. 0 is greedy decoding.")
+    max_tokens: int = Field(default=1024, ge=1, description="The maximum length of a reply, in tokens.")
+    timeout_seconds: float = Field(
         default=120.0, gt=0, description="Time limit of one verdict with all its retries, in seconds."
     )
-    max_retries: int = field(default=4, ge=0, le=19, description="The number of retries of a failed request.")
-    on_error: NumberFallback = field(
+    max_retries: int = Field(default=4, ge=0, le=19, description="The number of retries of a failed request.")
+    on_error: NumberFallback = Field(
         default="abstain",
         description=f"For a request that fails or a reply without a verdict: {FALLBACK_DESCRIPTION}",
     )
-    on_timeout: NumberFallback = field(
+    on_timeout: NumberFallback = Field(
         default="abstain", description=f"For a verdict that exceeds `timeout_seconds`: {FALLBACK_DESCRIPTION}"
     )
 

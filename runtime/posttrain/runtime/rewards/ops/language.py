@@ -6,10 +6,12 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from pydantic import Field
+
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
+from posttrain.spec.field_types import Items
 
 # The languages that the model can identify, as ISO 639 codes: the two-letter code if there is one.
 # fmt: off
@@ -48,18 +50,18 @@ _FENCE = re.compile(r"`{3,}|~{3,}")
 
 
 class Language(Params):
-    languages: list[str] = field(
-        default=[],
+    languages: Items[str] = Field(
+        default=(),
         description="The expected languages, as codes such as `en`. If no language is likely enough, the"
         " decision is made among these, which helps with short texts.",
     )
-    min_probability: float = field(
+    min_probability: float = Field(
         default=0.6,
         ge=0,
         le=1,
         description="The minimum probability of the language. Below it the language is unknown.",
     )
-    prose_only: bool = field(default=True, description="Ignore code, formulas, tags and URLs.")
+    prose_only: bool = Field(default=True, description="Ignore code, formulas, tags and URLs.")
 
 
 def remarks(params: Language, operands: Ranges) -> Sequence[Remark]:

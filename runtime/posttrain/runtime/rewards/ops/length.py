@@ -3,14 +3,15 @@
 import math
 from typing import Literal
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.spec.column_types import Interval
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 
 class Length(Params):
-    unit: Literal["characters", "words", "lines"] = field(
+    unit: Literal["characters", "words", "lines"] = Field(
         default="characters", description="The unit to count. Words are separated by white space."
     )
 

@@ -2,16 +2,17 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.runtime.rewards.engine.fallbacks import FALLBACK_DESCRIPTION, BooleanFallback, fallback_value
 from posttrain.runtime.rewards.text_parsing.bounded_regex import TIMEOUT_REASON, RegexParams, search_texts
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, RewardOp
 
 
 class Matches(RegexParams):
-    whole: bool = field(default=False, description="Require that the pattern matches the whole text.")
-    on_timeout: BooleanFallback = field(
+    whole: bool = Field(default=False, description="Require that the pattern matches the whole text.")
+    on_timeout: BooleanFallback = Field(
         default="abstain", description=f"For a search that exceeds `timeout_seconds`: {FALLBACK_DESCRIPTION}"
     )
 

@@ -2,44 +2,45 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.runtime.rewards.engine.fallbacks import FALLBACK_DESCRIPTION, BooleanFallback, fallback_value
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class MathEqual(Params):
-    percent: Literal["either", "fraction", "number"] = field(
+    percent: Literal["either", "fraction", "number"] = Field(
         default="either",
         description="How 50% compares with a number: `either` accepts 50 and 0.5, `fraction` only 0.5,"
         " `number` only 50.",
     )
-    units: Literal["optional", "ignore", "require"] = field(
+    units: Literal["optional", "ignore", "require"] = Field(
         default="optional",
         description="Comparison of units: `optional` compares them if both answers have one, `ignore` never"
         " does, `require` always does.",
     )
-    order: Literal["auto", "strict", "any"] = field(
+    order: Literal["auto", "strict", "any"] = Field(
         default="auto",
         description="Whether order matters: `auto` in tuples but not in lists and sets, `strict` in lists"
         " too, `any` nowhere.",
     )
-    rounding: Literal["long", "reference", "off"] = field(
+    rounding: Literal["long", "reference", "off"] = Field(
         default="long",
         description="The decimals that equal any value that rounds to them: `long` those with many digits,"
         " `reference` every decimal in the reference, `off` none.",
     )
-    rel_tol: float = field(default=0.0, ge=0, description="Relative tolerance for numbers.")
-    abs_tol: float = field(default=0.0, ge=0, description="Absolute tolerance for numbers.")
-    simplified: bool = field(
+    rel_tol: float = Field(default=0.0, ge=0, description="Relative tolerance for numbers.")
+    abs_tol: float = Field(default=0.0, ge=0, description="Absolute tolerance for numbers.")
+    simplified: bool = Field(
         default=False, description="Require that the answer is fully simplified: 1/2, not 2/4."
     )
-    ignore_case: bool = field(default=True, description="Ignore case in text answers.")
-    choices: bool = field(default=True, description="Treat B, (B) and (B) 12 as the same choice.")
-    timeout_seconds: float = field(
+    ignore_case: bool = Field(default=True, description="Ignore case in text answers.")
+    choices: bool = Field(default=True, description="Treat B, (B) and (B) 12 as the same choice.")
+    timeout_seconds: float = Field(
         default=3.0, gt=0, le=600, description="Time limit of one comparison, in seconds."
     )
-    on_undecided: BooleanFallback = field(
+    on_undecided: BooleanFallback = Field(
         default="abstain", description=f"For a comparison that cannot be decided: {FALLBACK_DESCRIPTION}"
     )
 

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.runtime.rewards.engine.numeric_reduction import sequential_sum
 from posttrain.spec.column_types import Interval
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 
 class Mean(Params):
-    missing: Literal["abstain", "skip"] = field(
+    missing: Literal["abstain", "skip"] = Field(
         default="abstain",
         description="If a number abstains: `abstain` too, or `skip` it and use the others.",
     )

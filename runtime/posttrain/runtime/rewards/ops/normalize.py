@@ -4,16 +4,17 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from pydantic import Field
+
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.runtime.rewards.ops.mean import bounded_mean
 from posttrain.spec.column_types import Interval
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 
 class Normalize(Params):
-    method: Literal["center", "zscore", "rank"] = field(
+    method: Literal["center", "zscore", "rank"] = Field(
         default="center",
         description="`center`: the difference to the group's mean. `zscore`: that difference in standard"
         " deviations. `rank`: the share of the other completions with a lower number; ties count half.",

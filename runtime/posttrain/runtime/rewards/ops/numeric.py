@@ -4,15 +4,16 @@ import math
 from fractions import Fraction
 from typing import Any
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.runtime.rewards.text_parsing.number_parsing import read_number
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class Numeric(Params):
-    abs_tol: float = field(default=0.0, ge=0, description="Absolute tolerance.")
-    rel_tol: float = field(
+    abs_tol: float = Field(default=0.0, ge=0, description="Absolute tolerance.")
+    rel_tol: float = Field(
         default=0.0, ge=0, description="Relative tolerance, as a share of the reference number."
     )
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.runtime.rewards.text_parsing.text_folding import Folding, fold_text
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
+from posttrain.spec.field_types import Items
 
 
 class OneOf(Folding):
-    values: list[str] = field(default=[], description="The accepted texts.")
+    values: Items[str] = Field(default=(), description="The accepted texts.")
 
 
 def remarks(params: OneOf, operands: Ranges) -> Sequence[Remark]:

@@ -5,36 +5,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.runtime.rewards.engine.fallbacks import FALLBACK_DESCRIPTION, AnyFallback, fallback_value
 from posttrain.runtime.rewards.engine.user_function_pool import CallResult, UserFunction, call_many
 from posttrain.spec.column_types import Interval
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
+from posttrain.spec.field_types import Items
 
 
 class Python(Params):
-    call: str = field(
+    call: str = Field(
         pattern=r"^[^:]+\.py:[A-Za-z_]\w*$",
         description="The function, as FILE.py:FUNCTION. The path is relative to the recipe.",
     )
-    returns: Literal["number", "boolean", "text"] = field(
+    returns: Literal["number", "boolean", "text"] = Field(
         default="number",
         description="The type of the result. The function may also return (result, reason), or None to"
         " abstain.",
     )
-    low: float | None = field(default=None, description="The lowest number that the function can return.")
-    high: float | None = field(default=None, description="The highest number that the function can return.")
-    modules: list[str] = field(
-        default=[], description="Other files that the function imports, relative to the recipe."
+    low: float | None = Field(default=None, description="The lowest number that the function can return.")
+    high: float | None = Field(default=None, description="The highest number that the function can return.")
+    modules: Items[str] = Field(
+        default=(), description="Other files that the function imports, relative to the recipe."
     )
-    processes: int = field(default=1, ge=1, le=64, description="The number of worker processes for calls.")
-    timeout_seconds: float = field(default=10.0, gt=0, description="Time limit of one call, in seconds.")
-    on_error: AnyFallback = field(
+    processes: int = Field(default=1, ge=1, le=64, description="The number of worker processes for calls.")
+    timeout_seconds: float = Field(default=10.0, gt=0, description="Time limit of one call, in seconds.")
+    on_error: AnyFallback = Field(
         default="fail",
         description=f"For a call that raises or returns an invalid result: {FALLBACK_DESCRIPTION}",
     )
-    on_timeout: AnyFallback = field(
+    on_timeout: AnyFallback = Field(
         default="abstain", description=f"For a call that exceeds `timeout_seconds`: {FALLBACK_DESCRIPTION}"
     )
 

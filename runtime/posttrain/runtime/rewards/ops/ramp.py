@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.spec.column_types import Interval
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 
 
 class Ramp(Params):
-    start: float = field(description="Start of the ramp: up to this number the value is `before`.")
-    end: float = field(description="End of the ramp: from this number on the value is `after`.")
-    before: float = field(default=0.0, description="The value up to `start`.")
-    after: float = field(default=1.0, description="The value from `end` on.")
+    start: float = Field(description="Start of the ramp: up to this number the value is `before`.")
+    end: float = Field(description="End of the ramp: from this number on the value is `after`.")
+    before: float = Field(default=0.0, description="The value up to `start`.")
+    after: float = Field(default=1.0, description="The value from `end` on.")
 
 
 def ramp_value(value: float, params: Ramp) -> float:

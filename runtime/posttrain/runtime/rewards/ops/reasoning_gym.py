@@ -2,22 +2,23 @@
 
 from pathlib import Path
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.runtime.rewards.engine.fallbacks import FALLBACK_DESCRIPTION, NumberFallback, fallback_value
 from posttrain.runtime.rewards.engine.user_function_pool import CallResult, UserFunction, call_many
 from posttrain.spec.column_types import Interval
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 _GRADER = UserFunction(Path(__file__).with_name("reasoning_gym_grader.py"), "grade_answer")
 
 
 class ReasoningGym(Params):
-    timeout_seconds: float = field(default=5.0, gt=0, description="Time limit of one answer, in seconds.")
-    on_error: NumberFallback = field(
+    timeout_seconds: float = Field(default=5.0, gt=0, description="Time limit of one answer, in seconds.")
+    on_error: NumberFallback = Field(
         default="abstain", description=f"For a grader that fails: {FALLBACK_DESCRIPTION}"
     )
-    on_timeout: NumberFallback = field(
+    on_timeout: NumberFallback = Field(
         default="abstain", description=f"For an answer that exceeds `timeout_seconds`: {FALLBACK_DESCRIPTION}"
     )
 

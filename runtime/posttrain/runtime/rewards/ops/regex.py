@@ -2,6 +2,8 @@
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.runtime.rewards.engine.fallbacks import TextFallback, fallback_value
 from posttrain.runtime.rewards.text_parsing.bounded_regex import (
@@ -10,18 +12,17 @@ from posttrain.runtime.rewards.text_parsing.bounded_regex import (
     compile_pattern,
     search_texts,
 )
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, RewardOp
 
 
 class Regex(RegexParams):
-    group: int | str = field(
+    group: int | str = Field(
         default=0, description="The group to return, by number or name. 0 is the whole match."
     )
-    pick: Literal["first", "last"] = field(
+    pick: Literal["first", "last"] = Field(
         default="first", description="The match to use if there are several."
     )
-    on_timeout: TextFallback = field(
+    on_timeout: TextFallback = Field(
         default="abstain",
         description="For a search that exceeds `timeout_seconds`: `abstain` leaves the row unscored, `fail`"
         " ends the step.",

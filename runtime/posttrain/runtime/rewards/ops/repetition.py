@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.spec.column_types import Interval
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 
 class Repetition(Params):
-    ngram_size: int = field(default=4, ge=1, le=100, description="The length of an n-gram, in units.")
-    unit: Literal["words", "characters"] = field(default="words", description="The unit of the n-grams.")
+    ngram_size: int = Field(default=4, ge=1, le=100, description="The length of an n-gram, in units.")
+    unit: Literal["words", "characters"] = Field(default="words", description="The unit of the n-grams.")
 
 
 def value_range(params: Repetition, operands: Ranges) -> Interval:

@@ -3,24 +3,25 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from pydantic import Field
+
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.runtime.rewards.engine.reward_model_inference import RewardModelScorer, load_scorer
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class RewardModelParams(Params):
-    model: str = field(
+    model: str = Field(
         description="The reward model: a stage that trains with `train: reward_model`, or a declared model"
         " with a scoring head."
     )
-    prompts: Literal["auto", "chat", "plain"] = field(
+    prompts: Literal["auto", "chat", "plain"] = Field(
         default="auto",
         description="The format of the input: `chat` renders prompt and text with the chat template, `plain`"
         " concatenates them, `auto` uses `chat` if the tokenizer has a chat template.",
     )
-    batch_size: int = field(default=16, ge=1, description="The number of texts in one forward pass.")
+    batch_size: int = Field(default=16, ge=1, description="The number of texts in one forward pass.")
 
 
 EXTENSION = RewardOp(

@@ -1,15 +1,16 @@
 """A linear function of a number."""
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.runtime.rewards.engine.numeric_reduction import scale_interval
 from posttrain.spec.column_types import Interval
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 
 class Scale(Params):
-    factor: float = field(default=1.0, description="The multiplier.")
-    offset: float = field(default=0.0, description="The number added to the product.")
+    factor: float = Field(default=1.0, description="The multiplier.")
+    offset: float = Field(default=0.0, description="The number added to the product.")
 
 
 def value_range(params: Scale, operands: Ranges) -> Interval:

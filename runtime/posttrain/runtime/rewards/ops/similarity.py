@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.spec.column_types import Interval
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 
 class Similarity(Params):
-    unit: Literal["characters", "words"] = field(default="characters", description="The unit of comparison.")
-    max_length: int = field(
+    unit: Literal["characters", "words"] = Field(default="characters", description="The unit of comparison.")
+    max_length: int = Field(
         default=20_000,
         ge=1,
         le=100_000,

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.runtime.rewards.ops.json_schema import check_schema, schema_violation, validator_for
@@ -14,23 +16,25 @@ from posttrain.runtime.rewards.text_parsing.tool_call_formats import (
     normalize_calls,
     parse_calls,
 )
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, RewardOp
+from posttrain.spec.field_types import checked_by
 
 
 class ToolCall(Params):
-    tools: dict[str, dict[str, Any]] = field(
+    tools: Annotated[
+        dict[str, dict[str, Any]],
+        checked_by(lambda tools: [check_schema(schema) for schema in tools.values()]),
+    ] = Field(
         default={},
-        check=lambda tools: [check_schema(schema) for schema in tools.values()],
         description="The allowed tools, each with the JSON Schema of its arguments. By default, any tool.",
     )
-    format: Format = field(
+    format: Format = Field(
         default="tags",
         description="The notation of calls: JSON between `tags`, bare `json`, the notation of a model family,"
         " `pythonic` function calls, or `any` of these, recognized by its markers.",
     )
-    open: str = field(default="<tool_call>", description="The tag before a call. Empty for no tags.")
-    close: str = field(default="</tool_call>", description="The tag after a call.")
+    open: str = Field(default="<tool_call>", description="The tag before a call. Empty for no tags.")
+    close: str = Field(default="</tool_call>", description="The tag after a call.")
 
 
 EXTENSION = RewardOp(

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from pydantic import Field
+
 from posttrain.runtime.rewards.engine.batch import Batch, Operands
 from posttrain.runtime.rewards.engine.numeric_reduction import (
     check_dominant_term,
@@ -10,12 +12,12 @@ from posttrain.runtime.rewards.engine.numeric_reduction import (
     sequential_sum,
 )
 from posttrain.spec.column_types import Interval
-from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
+from posttrain.spec.field_types import Items
 
 
 class Weighted(Params):
-    weights: list[float] = field(min_length=1, description="One weight for each number, in order.")
+    weights: Items[float] = Field(min_length=1, description="One weight for each number, in order.")
 
 
 def _terms(params: Weighted, operands: Ranges) -> list[Interval]:

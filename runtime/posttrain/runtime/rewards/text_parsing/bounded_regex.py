@@ -8,10 +8,12 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from posttrain.spec.declaration_fields import field
+from pydantic import Field
+
 from posttrain.spec.extension import Params
+from posttrain.spec.field_types import checked_by
 
 _MAX_TIMEOUTS_PER_BATCH = 40  # the time limit of a batch, in time limits of a row
 TIMEOUT_REASON = "the pattern timed out"
@@ -28,13 +30,10 @@ def compile_pattern(pattern: str) -> "re.Pattern[str]":
 
 
 class RegexParams(Params):
-    pattern: str = field(
-        min_length=1,
-        max_length=2000,
-        check=compile_pattern,
+    pattern: Annotated[str, Field(min_length=1, max_length=2000), checked_by(compile_pattern)] = Field(
         description="The regular expression, in Python's syntax. Set flags inline, such as (?s) or (?i).",
     )
-    timeout_seconds: float = field(
+    timeout_seconds: float = Field(
         default=0.25, gt=0, le=60, description="Time limit of the search in one row, in seconds."
     )
 

@@ -2,17 +2,18 @@
 
 from typing import Literal
 
-from posttrain.spec.declaration_fields import field
+from pydantic import Field
+
 from posttrain.spec.extension import Params
 
 
 class Folding(Params):
-    whitespace: Literal["collapse", "ignore", "exact"] = field(
+    whitespace: Literal["collapse", "ignore", "exact"] = Field(
         default="collapse",
         description="The treatment of white space: `collapse` replaces each run with one space and strips the"
         " ends, `ignore` removes all white space, `exact` compares it as it is.",
     )
-    ignore_case: bool = field(default=False, description="Ignore case.")
+    ignore_case: bool = Field(default=False, description="Ignore case.")
 
 
 def fold_text(text: str, params: Folding) -> str:
