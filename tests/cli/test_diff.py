@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -181,14 +180,18 @@ def test_the_cost_is_that_of_the_steps_to_run(folder: Path, tmp_path: Path) -> N
     assert plan is not None
     (tmp_path / "a.json").write_text(plan_to_json(plan))
     changed = tuple(
-        replace(step, key=step.key[::-1], estimate={"seconds": 60.0, "memory_gb": 1.0, "dollars": 0.5})
+        step.model_copy(
+            update={"key": step.key[::-1], "estimate": {"seconds": 60.0, "memory_gb": 1.0, "dollars": 0.5}}
+        )
         for step in plan.steps
         if step.id in ("sft", "grpo")
     )
-    unchanged = tuple(replace(step, estimate=None) for step in plan.steps if step.id not in ("sft", "grpo"))
+    unchanged = tuple(
+        step.model_copy(update={"estimate": None}) for step in plan.steps if step.id not in ("sft", "grpo")
+    )
     order = {step.id: number for number, step in enumerate(plan.steps)}
     steps = tuple(sorted((*unchanged, *changed), key=lambda step: order[step.id]))
-    (tmp_path / "b.json").write_text(plan_to_json(replace(plan, steps=steps)))
+    (tmp_path / "b.json").write_text(plan_to_json(plan.model_copy(update={"steps": steps})))
     found = diff_json(tmp_path / "a.json", tmp_path / "b.json", "--home", tmp_path)
     assert found["cost"] == {"seconds": 120.0, "dollars": 1.0}
     shown = diff(tmp_path / "a.json", tmp_path / "b.json", "--home", tmp_path).output

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +88,8 @@ def test_estimates_stand_in_columns_and_add_up(capsys: pytest.CaptureFixture[str
         "grpo": {"seconds": 600.0, "memory_gb": 40.0, "dollars": 0.25},
         "before": {"seconds": 120.0, "memory_gb": None, "dollars": None},
     }
-    steps = tuple(replace(step, estimate=known.get(step.id)) for step in plan.steps)
-    plan = replace(plan, steps=steps)
+    steps = tuple(step.model_copy(update={"estimate": known.get(step.id)}) for step in plan.steps)
+    plan = plan.model_copy(update={"steps": steps})
     prospects = {step.id: StepForecast(state="run", reason="never run") for step in steps}
     prospects["grpo"] = StepForecast(state="cached", reason="finished in an earlier run")
     print_plan_table(plan, prospects)
@@ -102,8 +101,10 @@ def test_estimates_stand_in_columns_and_add_up(capsys: pytest.CaptureFixture[str
     assert "$3.50" in shown["sft"]
     assert "40" not in shown["grpo"].replace(plan.step("grpo").key[:10], "")  # cached: no cost
     assert lines[-1] == "7 to run, 1 cached; about 1 h 33 min, $4.00"
-    unknown = tuple(replace(step, estimate=None) if step.id == "after" else step for step in steps)
-    print_plan_table(replace(plan, steps=unknown), prospects)
+    unknown = tuple(
+        step.model_copy(update={"estimate": None}) if step.id == "after" else step for step in steps
+    )
+    print_plan_table(plan.model_copy(update={"steps": unknown}), prospects)
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == "7 to run, 1 cached; at least 1 h 32 min, $3.50; 1 of unknown duration"
 
@@ -111,9 +112,13 @@ def test_estimates_stand_in_columns_and_add_up(capsys: pytest.CaptureFixture[str
 def test_a_range_of_times_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     plan = plan_of(TINY_RECIPE / "recipe.yaml")
     estimate = {"seconds": 120, "seconds_min": 60, "seconds_max": 180}
-    steps = tuple(replace(s, estimate=estimate if s.kind in ("train", "eval") else None) for s in plan.steps)
+    steps = tuple(
+        s.model_copy(update={"estimate": estimate if s.kind in ("train", "eval") else None})
+        for s in plan.steps
+    )
     print_plan_table(
-        replace(plan, steps=steps), {step.id: StepForecast(state="run", reason="never run") for step in steps}
+        plan.model_copy(update={"steps": steps}),
+        {step.id: StepForecast(state="run", reason="never run") for step in steps},
     )
     assert capsys.readouterr().out.splitlines()[-1] == "8 to run; about 8 min 00 s (4 min to 12 min)"
 
@@ -146,7 +151,9 @@ def stack_of(folder: Path) -> dict[tuple[str, str], str]:
 
 def test_without_estimates_there_is_no_column_for_them(capsys: pytest.CaptureFixture[str]) -> None:
     plan = plan_of(TINY_RECIPE / "recipe.yaml")
-    plan = replace(plan, steps=tuple(replace(step, estimate=None) for step in plan.steps))
+    plan = plan.model_copy(
+        update={"steps": tuple(step.model_copy(update={"estimate": None}) for step in plan.steps)}
+    )
     print_plan_table(plan, {step.id: StepForecast(state="run", reason="never run") for step in plan.steps})
     header, *_, last = capsys.readouterr().out.splitlines()
     assert header.split() == ["step", "kind", "state", "key", "why"]
@@ -199,7 +206,9 @@ def test_mermaid_reads_the_flowchart(mermaid: tuple[Path, Path], tmp_path: Path)
 def test_states_and_estimates_are_in_the_flowchart(mermaid: tuple[Path, Path]) -> None:
     plan = plan_of(TINY_RECIPE / "recipe.yaml")
     estimate = {"seconds": 120.0, "memory_gb": 12.0, "dollars": 1.0}
-    plan = replace(plan, steps=tuple(replace(step, estimate=estimate) for step in plan.steps))
+    plan = plan.model_copy(
+        update={"steps": tuple(step.model_copy(update={"estimate": estimate}) for step in plan.steps)}
+    )
     prospects = {step.id: StepForecast(state="run", reason='rate: "<a>" -> [b]; #1;') for step in plan.steps}
     prospects["models.base"] = StepForecast(state="cached", reason="finished in an earlier run")
     prospects["sft"] = StepForecast(state="resume", reason="resumes from step 8")

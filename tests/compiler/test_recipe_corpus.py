@@ -15,7 +15,8 @@ from posttrain.compiler.pipeline import compile_recipe
 from posttrain.compiler.render.text_diagnostics import Styler, render_text
 from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
-from posttrain.spec.plan import Plan, canonical_json
+from posttrain.spec.canonical_json import canonical_json
+from posttrain.spec.plan import Plan
 
 CASES = Path(__file__).parent / "cases"
 FILES = sorted(path.name for path in CASES.glob("*.yaml"))

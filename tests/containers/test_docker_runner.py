@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -268,7 +267,7 @@ def test_memory_that_runs_out_is_named(
     recipe = write_script_recipe(tmp_path / "hoards", stack_image, program, more=more)
     plan = compile_plan(recipe)
     (step,) = plan.steps
-    plan = replace(plan, steps=(replace(step, estimate={"memory_gb": 0.125}),))
+    plan = plan.model_copy(update={"steps": (step.model_copy(update={"estimate": {"memory_gb": 0.125}}),)})
     ended = run_plan(plan, recipe, Home(home))
     assert ended.states == {"work": "failed"}
     failure = ended.failure("work")

@@ -116,10 +116,12 @@ def compile_with_resources(folder: Path, **resources: float) -> Plan:
     outcome, _ = compile_file(folder / "recipe.yaml", settings, ())
     assert outcome.plan is not None
     wants = [
-        replace(step, resources=replace(step.resources, **resources)) if step.id in "ab" else step
+        step.model_copy(update={"resources": step.resources.model_copy(update={**resources})})
+        if step.id in "ab"
+        else step
         for step in outcome.plan.steps
     ]
-    return replace(outcome.plan, steps=tuple(wants))
+    return outcome.plan.model_copy(update={"steps": tuple(wants)})
 
 
 def execute_plan(folder: Path, plan: Plan, machine: Machine) -> dict[str, str]:
@@ -182,12 +184,16 @@ def test_memory_is_counted_as_the_recipe_says_or_as_the_plan_estimates(folder: P
     a, b, c = compile_with_resources(folder, memory_gb=5.0).steps
     estimated = {"memory_gb": 2.5}
     assert (
-        required_resources(a).memory_gb == required_resources(replace(a, estimate=estimated)).memory_gb == 5
+        required_resources(a).memory_gb
+        == required_resources(a.model_copy(update={"estimate": estimated})).memory_gb
+        == 5
     )
     assert required_resources(c).memory_gb is None
-    twice = replace(c, estimate=estimated, launch=replace(c.launch, processes=2))
+    twice = c.model_copy(
+        update={"estimate": estimated, "launch": c.launch.model_copy(update={"processes": 2})}
+    )
     assert required_resources(twice).memory_gb == 5
-    on_cards = replace(twice, resources=replace(c.resources, gpus=2))
+    on_cards = twice.model_copy(update={"resources": c.resources.model_copy(update={"gpus": 2})})
     assert required_resources(on_cards).memory_gb is None, "the estimate is GPU memory"
     assert "lower its memory_gb" in unmet_requirements([b], replace(MACHINE, memory_gb=4.0))[0]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posttrain.compiler.diff.value_diff import ABSENT, Difference, value_differences
-from posttrain.spec.plan import canonical_json
+from posttrain.spec.canonical_json import canonical_json
 
 scalars = (
     st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 1.0]) | st.text("ab", max_size=2)

@@ -1,7 +1,6 @@
 """FSDP2 in two processes on a CPU; see `fsdp_on_cpu.py` for what is patched."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,7 +44,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StageHarness]:
 
 def compile_placed(case: str, strategy: str = "fsdp") -> tuple[Plan, Step]:
     plan = compile_plan(recipe(f"it: {{{CASES[case]}, model: sft, data: sums.train}}"))
-    return plan, replace(plan.step("it"), launch=Launch(processes=2, strategy=strategy))
+    return plan, plan.step("it").model_copy(update={"launch": Launch(processes=2, strategy=strategy)})
 
 
 @pytest.mark.parametrize("case", list(CASES)[1:])  # the test below kills sft during an evaluation

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ def compile_placed(text: str, strategy: str, processes: int = 2) -> tuple[Plan, 
     """Plan a recipe whose stage `it` runs in several processes."""
     plan = compile_plan(text)
     step = plan.step("it")
-    launched = replace(step, launch=Launch(processes=processes, strategy=strategy))
+    launched = step.model_copy(update={"launch": Launch(processes=processes, strategy=strategy)})
     return plan, launched
 
 

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -91,7 +90,9 @@ def compile_case(case: str) -> tuple[Plan, Step]:
     plan = compile_plan(CASES[case])
     step = plan.step("grpo" if case.endswith("an environment") else "it")
     if case.endswith("two processes"):
-        step = replace(step, launch=replace(step.launch, processes=2, strategy="ddp"))
+        step = step.model_copy(
+            update={"launch": step.launch.model_copy(update={"processes": 2, "strategy": "ddp"})}
+        )
     return plan, step
 
 

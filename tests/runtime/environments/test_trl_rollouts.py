@@ -1,6 +1,5 @@
 """The batches that TRL's trainers get for episodes: tokens, masks and log-probabilities."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,7 @@ def trainer_for(bench: StageHarness, text: str, folder: Path, tokens: int) -> tu
         processing_class=tokenizer,
         reward_funcs=reward,
     )
-    step = replace(plan.step("grpo"))
+    step = plan.step("grpo").model_copy()
     context = StepContext(
         step=step, inputs={}, files={}, out=folder, work=folder, events=EventWriter(folder / "events.jsonl")
     )

@@ -101,7 +101,9 @@ def test_a_gate_without_scored_items_is_inconclusive(make):
 
 def test_a_gate_that_was_not_reached_shows_what_it_would_ask(make):
     run = gate(make, verdict=None, state="blocked")
-    asked = replace(run.steps[0].step, params={"conditions": [{"text": "after.accuracy at least 0.8"}]})
+    asked = run.steps[0].step.model_copy(
+        update={"params": {"conditions": [{"text": "after.accuracy at least 0.8"}]}}
+    )
     first = replace(run.steps[0], step=asked, reason="grpo was failed")
     drawn = gates_section(replace(run, steps=(first, run.steps[1])))
     assert "after.accuracy at least 0.8" in drawn

@@ -208,7 +208,10 @@ def hostile(make, words):
     held = replace(gated, state=words, reason=words, step=make.step(f"h{words}", "export", gates=(gated.id,)))
     run = make.run(record, gated, held, name=words, recipe=words, result=words, read_errors=(words,))
     return replace(
-        run, plan=replace(run.plan, name=words, description=words, target={words: words}, tracking=(words,))
+        run,
+        plan=run.plan.model_copy(
+            update={"name": words, "description": words, "target": {words: words}, "tracking": (words,)}
+        ),
     )
 
 

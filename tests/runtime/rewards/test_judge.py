@@ -12,8 +12,8 @@ from tests.runtime.rewards.reward_compilation import codes, compile_yaml_reward
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.rewards.engine.graph import Graph, Scores
 from posttrain.runtime.rewards.ops.judge import parse_verdict
+from posttrain.spec.canonical_json import canonical_json
 from posttrain.spec.column_types import Interval
-from posttrain.spec.plan import canonical_json
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ def with_reward(draft: Draft, graph: RewardGraph | None) -> Draft:
         used=(*draft.used, *graph.ops),
         files={**draft.files, **graph.files},
         secrets=graph.secrets,
-        resources=replace(draft.resources, network=network),
+        resources=draft.resources.model_copy(update={"network": network}),
     )
 
 
@@ -121,5 +121,7 @@ def with_inference(name: str, draft: Draft, config: InferenceConfig, checked: Ch
         inputs={**step_inputs(name, checked, *config.model_roles, *shots), **draft.inputs},
         files={**draft.files, **config.prompt_config.files},
         secrets=tuple(sorted({*draft.secrets, *config.secrets})),
-        resources=replace(draft.resources, network=draft.resources.network or bool(config.endpoints)),
+        resources=draft.resources.model_copy(
+            update={"network": draft.resources.network or bool(config.endpoints)}
+        ),
     )

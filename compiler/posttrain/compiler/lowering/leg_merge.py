@@ -1,7 +1,6 @@
 """Merges the plans of a matrix's legs: steps that several legs share run once."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 
 from posttrain.compiler.parsing.matrix import Leg
 from posttrain.spec.plan import Plan, Step, StepInput
@@ -38,7 +37,7 @@ def merge_legs(legs: Sequence[Leg], plans: Sequence[Plan]) -> Plan:
             id = f"{name}@{suffix}" if suffix else name
             ids[place.leg][name] = id
             merged.setdefault(id, _with_merged_ids(place.step, id, suffix, ids[place.leg]))
-    return replace(plans[0], steps=tuple(merged.values()))
+    return plans[0].model_copy(update={"steps": tuple(merged.values())})
 
 
 def _distinguishing_axes(legs: Sequence[Leg], places: Sequence[_LegStep]) -> list[str]:
@@ -63,4 +62,4 @@ def _distinguishes(legs: Sequence[Leg], places: Sequence[_LegStep], names: Seque
 def _with_merged_ids(step: Step, id: str, leg: str, ids: Mapping[str, str]) -> Step:
     inputs = {role: StepInput(step=ids[given.step], part=given.part) for role, given in step.inputs.items()}
     gates = tuple(ids[gate] for gate in step.gates)
-    return replace(step, id=id, leg=leg, inputs=inputs, gates=gates)
+    return step.model_copy(update={"id": id, "leg": leg, "inputs": inputs, "gates": gates})

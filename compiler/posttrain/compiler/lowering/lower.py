@@ -1,7 +1,6 @@
 """Last pass: lowers a checked recipe to the steps of a plan, and computes their keys."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from posttrain.compiler.lowering.draft_parts import Draft, step_id
@@ -32,7 +31,7 @@ def lower(checked: CheckedRecipe, placed: Mapping[str, StagePlacement], request:
         if thing == "stage":
             drafted = apply_placement(drafted, placed.get(name, _DEFAULT_PLACEMENT))
         step = _build_step(node, drafted, stage, gates.get(name, ()), steps, checked, request)
-        steps[id] = step if node in stopping else replace(step, on_failure="continue")
+        steps[id] = step if node in stopping else step.model_copy(update={"on_failure": "continue"})
     return Plan(
         name=recipe.name,
         description=recipe.description,
@@ -120,7 +119,7 @@ def _resources(drafted: Draft, stage: Stage | None) -> Resources:
     """The resources of the step, with the stage's `memory_gb` if set."""
     if stage is None or stage.memory_gb is None:
         return drafted.resources
-    return replace(drafted.resources, memory_gb=stage.memory_gb)
+    return drafted.resources.model_copy(update={"memory_gb": stage.memory_gb})
 
 
 def _key_values(

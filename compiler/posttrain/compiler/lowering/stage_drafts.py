@@ -97,7 +97,7 @@ def _with_inloop_evals(drafted: Draft, name: str, stage: Train, checked: Checked
         inputs={**drafted.inputs, **read},
         files={**drafted.files, **files},
         secrets=tuple(sorted({*drafted.secrets, *(s for one in evals.values() for s in one.secrets)})),
-        resources=replace(drafted.resources, network=network),
+        resources=drafted.resources.model_copy(update={"network": network}),
     )
 
 
@@ -131,7 +131,7 @@ def _benchmark(name: str, stage: Benchmark, checked: CheckedRecipe) -> Draft:
         name,
         Draft(
             kind="eval",
-            resources=replace(compute_resources(checked), network=found.needs_network),
+            resources=compute_resources(checked).model_copy(update={"network": found.needs_network}),
             entry=("verb", "benchmark"),
             params={},
             neutral=frozenset({"batch_size"}),

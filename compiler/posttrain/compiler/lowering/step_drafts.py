@@ -94,7 +94,7 @@ def apply_placement(draft: Draft, placed: StagePlacement) -> Draft:
     return replace(
         draft,
         params=params,
-        resources=replace(draft.resources, gpus=placed.gpus),
+        resources=draft.resources.model_copy(update={"gpus": placed.gpus}),
         launch=placed.launch,
         estimate=placed.estimate,
     )

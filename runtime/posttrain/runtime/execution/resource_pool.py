@@ -1,6 +1,5 @@
 """Allocates the resources of this machine to concurrent steps."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from posttrain.runtime.machine import Machine
@@ -18,7 +17,7 @@ def required_resources(step: Step) -> Resources:
     estimated = (step.estimate or {}).get("memory_gb")
     if declared.memory_gb is not None or declared.gpus or estimated is None:
         return declared
-    return replace(declared, memory_gb=estimated * step.launch.processes)
+    return declared.model_copy(update={"memory_gb": estimated * step.launch.processes})
 
 
 @record

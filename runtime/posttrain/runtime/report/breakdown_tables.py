@@ -19,7 +19,7 @@ from posttrain.runtime.report.number_format import (
     plural,
 )
 from posttrain.runtime.report.run_record import StepRecord
-from posttrain.spec.plan import canonical_json
+from posttrain.spec.canonical_json import canonical_json
 
 # A table with more rows than this starts collapsed.
 _FOLD_ROWS = 12

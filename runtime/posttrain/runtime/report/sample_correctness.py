@@ -6,7 +6,7 @@ from typing import Any
 
 from posttrain.runtime.report.number_format import finite_or_none, mapping_or_empty
 from posttrain.runtime.report.run_record import RunRecord, Sample, StepRecord
-from posttrain.spec.plan import canonical_json
+from posttrain.spec.canonical_json import canonical_json
 
 OUTCOMES = ("right", "wrong", "unscored")
 

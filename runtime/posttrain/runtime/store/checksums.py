@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import atomic_io
+from posttrain.spec.canonical_json import canonical_json
 from posttrain.spec.keys import digest_bytes
-from posttrain.spec.plan import canonical_json
 
 
 def with_checksum(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -82,9 +82,8 @@ def build_evals(context: StepContext, tokenizer: Any) -> list[InLoopEval]:
 def eval_context(context: StepContext, name: str, params: Mapping[str, Any]) -> StepContext:
     """Return the context that the eval would have as its own stage."""
     inputs = {role: value for role, value in context.step.inputs.items() if role.startswith(f"{name}.")}
-    step = replace(
-        context.step, params=params, inputs={_strip_eval_name(role): one for role, one in inputs.items()}
-    )
+    renamed = {_strip_eval_name(role): one for role, one in inputs.items()}
+    step = context.step.model_copy(update={"params": params, "inputs": renamed})
     return replace(
         context,
         step=step,
