@@ -19,7 +19,8 @@ def mask_secrets(work: Path, secrets: Iterable[str]) -> None:
     values = [value.encode() for value in secret_values(secrets)]
     if not values:
         return
-    for path in (*(work / "record").rglob("*"), work / "failure.json"):
+    logs_and_events = [path for folder in ("record", "ranks") for path in (work / folder).rglob("*")]
+    for path in (*logs_and_events, work / "failure.json", *work.glob("scratch/failure-*.json")):
         if path.is_file() and not path.is_symlink() and path.stat().st_size:
             _mask_file(path, values)
 
