@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.containers.container_runs import compile_plan, run_plan, write_script_recipe
+from tests.runtime.environment_probe import shell_variables
 
 from posttrain.runtime.runners import process
 from posttrain.runtime.runners.dispatch import RunnerDispatch
@@ -23,8 +24,6 @@ PROGRAM = (
     "import json, os; open(os.environ['OUT'] + '/variables.json', 'w').write(json.dumps(dict(os.environ)))"
 )
 SENTINEL = "hf_" + "v2N" * 9
-# Variables without which the client's own Python does not run.
-CLIENT = {"PATH", "HOME", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "TMPDIR"}
 EACH_RUNNER = "container", "forked process", "new process"
 
 
@@ -36,8 +35,7 @@ def recipe(tmp_path_factory: pytest.TempPathFactory, stack_image: str) -> Path:
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """A shell that has set each variable of the policy."""
-    names = {f"{name[:-1]}OTHER" if name.endswith("*") else name for name in RULES} - CLIENT
-    values = {name: f"of the shell, {name}" for name in names} | {"PYTHONHASHSEED": "7", "LC_ALL": "C"}
+    values = shell_variables()
     for name, value in values.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv(HUB_CREDENTIAL, SENTINEL)
@@ -89,12 +87,12 @@ def test_each_runner_passes_the_same_variables(
         assert set(key_variables().items()) <= set(variables.items())
         assert variables.get(HUB_CREDENTIAL) == (SENTINEL if network else None)
         assert ("HTTPS_PROXY" in variables) == ("HF_HUB_OTHER" in variables) == network
-    # Paths of this machine do not reach the container.
+    # A path on this machine does not reach the container.
     assert "of the shell" in found["new process"]["HF_HOME"]
     assert [
         name
         for name, value in found["container"].items()
-        if shell.get(name) == value and rule_in_container(name) != "same"
+        if shell.get(name) == value and rule_in_container(name) == "image"
     ] == []
     assert found["container"]["HF_HOME"].startswith("HOME_OF_THE_RUN/work/")
     records = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "variables.json"]

@@ -6,11 +6,22 @@ from importlib import import_module
 
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
+from posttrain.spec.variable_rules import RULES
 
 # The forkserver imports these modules before it knows the variables of the step.
 EXTENSION = Verb(
     name="probe", summary="Environment variables.", preload=("datasets", "huggingface_hub.constants")
 )
+
+
+# Variables without which the client's own Python does not run.
+_CLIENT = {"PATH", "HOME", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "TMPDIR"}
+
+
+def shell_variables() -> dict[str, str]:
+    """The variables of a shell that has set each variable of the policy, and one with each prefix."""
+    names = {f"{name[:-1]}OTHER" if name.endswith("*") else name for name in RULES} - _CLIENT
+    return {name: f"of the shell, {name}" for name in names} | {"PYTHONHASHSEED": "7", "LC_ALL": "C"}
 
 
 def run(context: StepContext) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.containers.container_runs import RunResult, compile_plan, run_plan
 from tests.recipe_command import ROOT, run_command
+from tests.runtime.environment_probe import shell_variables
 
 from posttrain.runtime.hosting.host_client import HostClient
 from posttrain.runtime.process_environment import (
@@ -29,16 +30,8 @@ from posttrain.spec.plan import Launch, Plan, Resources, SourceLocation, Step
 from posttrain.spec.process_variables import HUB_CREDENTIAL, find_rule
 from posttrain.spec.variable_rules import RULES, key_variables
 
-# Variables without which the client's own Python does not run.
-_CLIENT = {"PATH", "HOME", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "TMPDIR"}
 SENTINEL = "hf_" + "k4Z" * 9
 RECIPE = "recipe: 1\nname: probe\nstages:\n  work: {script: [python, program.py], files: [program.py]}\n"
-
-
-def every_variable() -> dict[str, str]:
-    """A value for each variable of the policy, and for one that no rule has by name under each prefix."""
-    names = {f"{name[:-1]}OTHER" if name.endswith("*") else name for name in RULES} - _CLIENT
-    return {name: f"of the shell, {name}" for name in names} | {"PYTHONHASHSEED": "7", "LC_ALL": "C"}
 
 
 @pytest.fixture
@@ -73,7 +66,7 @@ def run_probe(plan: Plan, folder: Path, *, forkserver: bool) -> dict[str, Any]:
 def test_a_forked_process_has_the_variables_of_a_new_one(
     plan: Plan, tmp_path: Path, network: bool, gpus: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in every_variable().items():
+    for name, value in shell_variables().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
@@ -217,7 +210,7 @@ def test_the_log_names_what_has_no_effect_once_and_without_values(
 def test_the_shell_changes_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = ROOT / "tests" / "recipes" / "tiny"
     plain = run_command("plan", recipe, "--home", tmp_path, "--format", "json")
-    for name, value in every_variable().items():
+    for name, value in shell_variables().items():
         monkeypatch.setenv(name, value)
     changed = run_command("plan", recipe, "--home", tmp_path, "--format", "json")
     assert plain.returncode == changed.returncode == 0, changed.stderr
