@@ -17,11 +17,13 @@ import signal
 import socket
 import sys
 from collections import deque
-from importlib import import_module
+from importlib import import_module, reload
 from pathlib import Path
 from typing import Any
 
 _MAX_MESSAGE_BYTES = 1 << 16
+# Their attributes are variables of the environment, which other modules read from them at each use.
+_SETTINGS_MODULES = ("huggingface_hub.constants", "datasets.config")
 
 
 def main(descriptor: int, parent: int) -> None:
@@ -92,6 +94,14 @@ def _import_quietly(module: str) -> None:
         import_module(module)
 
 
+def _reload_settings() -> None:
+    """Evaluate the variables again that libraries read at their import, before the fork."""
+    for name in _SETTINGS_MODULES:
+        if name in sys.modules:
+            with contextlib.suppress(Exception):  # as for the import of the module itself
+                reload(sys.modules[name])
+
+
 def _run_worker(message: dict[str, Any], log: int) -> None:
     """Run in the forked child, which from here on behaves like a worker started as its own process."""
     from posttrain.runtime import worker
@@ -101,6 +111,7 @@ def _run_worker(message: dict[str, Any], log: int) -> None:
     os.dup2(log, 2)
     os.environ.clear()
     os.environ.update(message["env"])
+    _reload_settings()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     worker.die_with_parent(os.getppid())
     torch = sys.modules.get("torch")

@@ -18,6 +18,7 @@ from posttrain.spec.inference import (
     PromptFormat,
     Sampling,
 )
+from posttrain.spec.process_variables import HUB_CREDENTIAL
 from posttrain.spec.stage import Stage
 
 
@@ -40,7 +41,7 @@ class Push(Declaration):
         default=None, min_length=1, description="Branch of the repository. Default: its main branch."
     )
     token: Secret = Field(
-        default=Secret(env="HF_TOKEN"), description="Hub token with write access, as {env: VARIABLE}."
+        default=Secret(env=HUB_CREDENTIAL), description="Hub token with write access, as {env: VARIABLE}."
     )
 
     def check(self) -> None:

@@ -147,6 +147,8 @@ class Source(Extension):
     # Whether the parameters identify fixed content; if not, every run reads the rows again.
     pinned: Callable[[Any], bool] = lambda _: True
     network: bool = False
+    # Environment variables with secrets that it reads, such as the token of the hub.
+    secrets: tuple[str, ...] = ()
 
 
 @record(kw_only=True)

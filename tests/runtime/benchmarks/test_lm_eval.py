@@ -154,3 +154,20 @@ def test_an_endpoint_is_asked_row_by_row(bench: StageHarness):
         assert of(made, "metrics.json")["written.exact_match"]["value"] == 1.0
         assert len(wild.requests) == 25
         assert all(body["max_tokens"] == 5 for body in wild.requests)
+
+
+@pytest.mark.slow
+def test_the_code_of_a_task_sees_no_secret(bench: StageHarness, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("BENCH_KEY", "sentinel")
+    # Where a task runs the code that a model has written.
+    score = (
+        "def score(doc, results):\n    import os\n    return {'exact_match': 'BENCH_KEY' not in os.environ}\n"
+    )
+    task = TASK_FILES["written.yaml"] + "process_results: !function grade.score\n"
+    files = {**TASK_FILES, "written.yaml": task, "grade.py": TASK_FILES["grade.py"] + score}
+    with run_server(FakeServer(_sums)) as server:
+        access = f"base_url: {server.url}, api_key: {{env: BENCH_KEY}}"
+        there = f"endpoints:\n  big: {{provider: vllm, model: m, {access}}}\nstages:"
+        stage = "keyed: {benchmark: big, tasks: [written.yaml], prompts: chat}"
+        made = bench.run(recipe(stage).replace("stages:", there), files)["keyed"]
+    assert of(made, "metrics.json")["written.exact_match"]["value"] == 1.0

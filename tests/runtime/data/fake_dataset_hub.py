@@ -12,9 +12,9 @@ COMMIT = "a" * 40
 
 
 @contextmanager
-def serve_hub(repository: str, files: Mapping[str, bytes]) -> Iterator[str]:
-    """Serve one dataset, and yield the address of the server."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(repository, files))
+def serve_hub(repository: str, files: Mapping[str, bytes], token: str | None = None) -> Iterator[str]:
+    """Serve one dataset, and yield the address of the server. With `token`, requests must have it."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(repository, files, token))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -22,10 +22,11 @@ def serve_hub(repository: str, files: Mapping[str, bytes]) -> Iterator[str]:
     server.server_close()
 
 
-def _handler(repository: str, files: Mapping[str, bytes]) -> type[BaseHTTPRequestHandler]:
+def _handler(repository: str, files: Mapping[str, bytes], token: str | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
-            path = self.path.partition("?")[0]
+            # Like the hub, hide what the token does not allow.
+            path = self.path.partition("?")[0] if _is_allowed(self, token) else ""
             if path.startswith(f"/datasets/{repository}/resolve/"):
                 self.send(files.get(path.split("/", 6)[-1]))
             elif path.startswith(f"/api/datasets/{repository}/tree/"):
@@ -58,6 +59,10 @@ def _handler(repository: str, files: Mapping[str, bytes]) -> type[BaseHTTPReques
             return
 
     return Handler
+
+
+def _is_allowed(request: BaseHTTPRequestHandler, token: str | None) -> bool:
+    return token is None or request.headers.get("Authorization") == f"Bearer {token}"
 
 
 def list_files(files: Mapping[str, bytes], folder: str) -> list[dict[str, Any]]:

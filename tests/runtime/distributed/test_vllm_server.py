@@ -129,6 +129,7 @@ def test_the_server_is_in_no_group_and_sees_no_secret(
 ) -> None:
     for name in ("TOKEN", "MASTER_PORT"):
         monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("POSTTRAIN_SECRETS", ",".join(context.step.secrets))  # as the runner does
     stand_in("import json, os; print(json.dumps(dict(os.environ)))")
     with pytest.raises(StepError), vllm_server.run_vllm_server(context, ROOM, 0):
         pass

@@ -14,6 +14,7 @@ from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.keys import key_from_parts, key_parts
 from posttrain.spec.plan import Plan, Resources, SourceLocation, Step
 from posttrain.spec.stage import Stage
+from posttrain.spec.variable_rules import key_variables
 
 # A recipe without `hardware` runs on the machine itself, in single precision.
 _DEFAULT_PLACEMENT = StagePlacement()
@@ -134,6 +135,7 @@ def _key_values(
     values: dict[str, Any] = {
         "kind": drafted.kind,
         "environment": environment,
+        "variables": key_variables(),
         "extensions": {name: e.version for name, e in used.items()},
     }
     for name, value in _flatten_params(drafted.params, drafted.neutral):

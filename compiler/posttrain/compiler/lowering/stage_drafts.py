@@ -28,6 +28,7 @@ from posttrain.spec.eval_stages import Benchmark, Evaluate, Gate
 from posttrain.spec.inference import Sampling
 from posttrain.spec.model_declaration import Adapter
 from posttrain.spec.plan import Resources, StepInput
+from posttrain.spec.process_variables import HUB_CREDENTIAL
 from posttrain.spec.train_stage import Train
 
 
@@ -135,6 +136,7 @@ def _benchmark(name: str, stage: Benchmark, checked: CheckedRecipe) -> Draft:
             entry=("verb", "benchmark"),
             params={},
             neutral=frozenset({"batch_size"}),
+            secrets=(HUB_CREDENTIAL,) if found.reads_hub else (),
             pinned=found.pinned,
         ),
         found.inference,

@@ -17,6 +17,7 @@ from posttrain.compiler.seeds import seed_for
 from posttrain.compiler.semantic_checks import CheckedRecipe
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.spec.plan import Resources
+from posttrain.spec.process_variables import HUB_CREDENTIAL
 
 
 def draft_step(node: str, checked: CheckedRecipe, request: CompileRequest) -> Draft:
@@ -46,6 +47,7 @@ def _draft_model(name: str, checked: CheckedRecipe) -> Draft:
         params={**params, "seed": seed_for(checked.resolved.recipe.seed, f"model:{name}")},
         files=checked.models[name],
         pinned=all(_is_commit(revision) for _, revision in hub),
+        secrets=(HUB_CREDENTIAL,) if hub else (),
         resources=Resources(network=bool(hub)),
     )
 
@@ -76,6 +78,7 @@ def _draft_dataset(name: str, checked: CheckedRecipe) -> Draft:
         inputs=inputs,
         files=rows.files,
         pinned=rows.pinned,
+        secrets=source.secrets if source is not None else (),
         resources=Resources(network=source is not None and source.network),
     )
 

@@ -80,7 +80,12 @@ class CheckedBenchmark:
 
     @property
     def needs_network(self) -> bool:
-        return not all(task.is_local for task in self.tasks) or bool(self.inference.endpoints)
+        return self.reads_hub or bool(self.inference.endpoints)
+
+    @property
+    def reads_hub(self) -> bool:
+        """Whether the data of a task is on the hub."""
+        return not all(task.is_local for task in self.tasks)
 
     def num_items(self, metric: str) -> int | None:
         """Return the largest number of items of a metric, or None if it is not known before the run."""

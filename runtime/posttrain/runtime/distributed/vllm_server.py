@@ -23,6 +23,7 @@ from posttrain.runtime.distributed.vllm_rollouts import NO_USAGE_STATS
 from posttrain.runtime.distributed.watchdog import watch_process
 from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.models import peft_adapters
+from posttrain.runtime.process_environment import subprocess_environment
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.keys import digest
 from posttrain.spec.plan import Launch
@@ -34,15 +35,6 @@ _STOP_SECONDS = 30.0
 _GRACE_SECONDS = 30.0  # time for the trainer to fail by itself after the server has exited
 _POLL_SECONDS = 0.2
 _LOG_TAIL_CHARS = 800  # length of the log excerpt in an error message
-# Removed from the server's environment, or it would try to join the process group of the training.
-_PROCESS_GROUP_VARIABLES = (
-    "RANK",
-    "LOCAL_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-)
 
 
 @dataclass(frozen=True)
@@ -76,7 +68,7 @@ def run_vllm_server(context: StepContext, room: int, step: int) -> Generator[dic
     # The seed depends on the step, so that a resumed run does not repeat the completions of earlier steps.
     seed = int(digest([context.params["seed"], step])[:7], 16)
     line = server_command(_full_weights_dir(context), port, launch, room, seed)
-    server = start_server(line, _server_environment(context, its), port, context.work)
+    server = start_server(line, _server_environment(its), port, context.work)
     try:
         _wait_until_healthy(server, context)
         broadcast(None)
@@ -150,10 +142,9 @@ def stop_server(server: VllmServer) -> None:
             continue
 
 
-def _server_environment(context: StepContext, gpus: str) -> dict[str, str]:
-    hidden = {*_PROCESS_GROUP_VARIABLES, *context.step.secrets}
-    inherited = {name: value for name, value in os.environ.items() if name not in hidden}
-    return {**inherited, **NO_USAGE_STATS, "CUDA_VISIBLE_DEVICES": gpus}
+def _server_environment(gpus: str) -> dict[str, str]:
+    """The variables of the server, which must not join the process group of the training."""
+    return {**subprocess_environment(os.environ), **NO_USAGE_STATS, "CUDA_VISIBLE_DEVICES": gpus}
 
 
 def _full_weights_dir(context: StepContext) -> Path:

@@ -21,7 +21,9 @@ from posttrain.runtime.execution.step_progress import (
     StepProgress,
 )
 from posttrain.runtime.machine import unmet_requirements
+from posttrain.runtime.process_environment import log_unused_variables, resolve_secrets
 from posttrain.runtime.runners.dispatch import StepHandle
+from posttrain.runtime.secret_masking import mask_secrets
 from posttrain.runtime.store import workdir
 from posttrain.runtime.store.file_locks import try_lock
 from posttrain.runtime.store.integrity import Damage, IntegrityChecker
@@ -175,7 +177,8 @@ class _Execution:
             self._fail(progress, failure_record(error))
             return True
         assert progress.lock is not None, "the lock is taken before the launch"
-        secrets = {name: os.environ[name] for name in step.secrets if name in os.environ}
+        secrets = resolve_secrets(step.secrets, os.environ)
+        log_unused_variables(step, work, os.environ)
         gpus = self.resources.gpus(step.id)
         progress.inherited = False
         handle = self.context.runner.start(work, step, secrets, progress.lock.descriptor, gpus)
@@ -221,6 +224,7 @@ class _Execution:
                 self.context.runner.stop(progress.handle, now=True)
                 self._fail(progress, workdir.timeout_failure(progress.step))
             return
+        mask_secrets(work, resolve_secrets(progress.step.secrets, os.environ).values())
         # A killed step can have finished: a receipt counts even when a signal ended the process after it.
         unwatched = progress.inherited or status < 0
         receipt = workdir.load_receipt(work, check_digests=unwatched) if status <= 0 else None

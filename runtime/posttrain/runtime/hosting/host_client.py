@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from posttrain.runtime.process_environment import subprocess_environment
+
 START_SECONDS = 120.0  # the file can have slow imports
 _SERVER = Path(__file__).with_name("host_server.py")
 
@@ -31,7 +33,7 @@ class HostClient:
     ) -> None:
         """Start the process. Raises OSError when the interpreter cannot start."""
         command = [python, str(_SERVER), kind, str(file), name, json.dumps(params), *folders]
-        pipe, env = subprocess.PIPE, {**os.environ, **environment}
+        pipe, env = subprocess.PIPE, subprocess_environment(os.environ) | dict(environment)
         self._popen = subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0, env=env)
         self._buffer = b""
 

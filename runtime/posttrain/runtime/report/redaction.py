@@ -4,14 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 PLACEHOLDER = "[secret]"
-# Redacting shorter values would mangle ordinary words.
-_MIN_LENGTH = 6
-
-
-def secret_values(names: set[str], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of the named environment variables, the longest first."""
-    found = {environment.get(name, "").strip() for name in names}
-    return tuple(sorted((value for value in found if len(value) >= _MIN_LENGTH), key=len, reverse=True))
 
 
 def redact(value: Any, secrets: tuple[str, ...]) -> Any:

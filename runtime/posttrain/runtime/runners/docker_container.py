@@ -1,13 +1,12 @@
 """Configures the container of a step: its user, mounts, environment, network and limits."""
 
-import getpass
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posttrain.runtime.process_environment import CONTAINER_TMP, step_environment
 from posttrain.runtime.runners.docker_engine import translate_engine_errors
-from posttrain.runtime.runners.process import step_environment
 from posttrain.runtime.store.file_locks import try_lock
 from posttrain.runtime.store.home import Home
 from posttrain.spec.keys import digest
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 _GIB = 1 << 30
 _PIDS_LIMIT = 4096
 _SHM_GIB = 8.0
-_TMP = "/".join(("", "tmp"))  # inside the container, which has no other users
 
 
 def home_for(work: Path) -> Home:
@@ -54,14 +52,14 @@ def container_options(
         "command": [str(work)],
         "working_dir": str(work),
         "user": f"{os.getuid()}:{os.getgid()}",
-        "environment": {**_environment(work, step), **secrets},
+        "environment": {**step_environment(step, work, os.environ, container=True), **secrets},
         "labels": container_labels(work, step, run),
         "network_mode": _network_mode(engine, step.resources),
         "mounts": _mounts(work),
         # Only the working directory outlives the container. `exec`, because just-in-time compilers run
         # their programs from there.
         "read_only": True,
-        "tmpfs": {_TMP: "rw,exec,nosuid,nodev"},
+        "tmpfs": {CONTAINER_TMP: "rw,exec,nosuid,nodev"},
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],
         "init": True,  # without an init, PID 1 ignores SIGTERM
@@ -83,29 +81,6 @@ def container_labels(work: Path, step: Step, run: str) -> dict[str, str]:
         # Only the run itself can use the product of a step that is not pinned.
         "posttrain.shared": "yes" if step.pinned else "no",
     }
-
-
-def _environment(work: Path, step: Step) -> dict[str, str]:
-    """The environment of the container. Of the caller's variables only the proxies, with network access."""
-    found = {
-        **step_environment(work, step),
-        # The caller is not a user of the image.
-        "HOME": _TMP,
-        "USER": _user_name(),
-        "HF_HOME": str(work / "scratch" / "huggingface"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    if step.resources.network:
-        proxies = ("HF_ENDPOINT", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
-        found |= {name: os.environ[name] for name in proxies if name in os.environ}
-    return found
-
-
-def _user_name() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # the uid has no name
-        return "posttrain"
 
 
 def _mounts(work: Path) -> list[Any]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.catalog import CATALOG
+from posttrain.runtime.process_environment import forkserver_environment, step_environment
 from posttrain.spec.extension import Extension, Runner
 from posttrain.spec.plan import Plan, Step
 
@@ -64,7 +65,9 @@ class ProcessRunner:
         gpus: tuple[str, ...] | None = None,
     ) -> ProcessHandle:
         """Start the step in `work`. The worker inherits the descriptor `lock`."""
-        environment = _worker_environment(work, step, secrets, gpus)
+        environment = step_environment(step, work, os.environ) | dict(secrets)
+        if gpus is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         with (work / "record" / "log").open("ab") as log:
             heavy = heavy_imports(step)
             if heavy and self._forkserver is not None:
@@ -125,12 +128,6 @@ class _ForkserverClient:
 
     def __init__(self, log: Path) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {
-            **_inherited_environment(),
-            **_FIXED_ENVIRONMENT,
-            "OMP_NUM_THREADS": "1",
-            "MKL_NUM_THREADS": "1",
-        }
         with log.open("ab") as output:
             self.process = subprocess.Popen(
                 [
@@ -143,7 +140,7 @@ class _ForkserverClient:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=environment,
+                env=forkserver_environment(os.environ),
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
@@ -220,52 +217,3 @@ def heavy_imports(step: Step) -> tuple[str, ...]:
     )
     modules = (name for one in extensions if isinstance(one, Extension) for name in one.preload)
     return tuple(dict.fromkeys(modules))
-
-
-_PASSED_NAMES = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TZ")
-_PASSED_PREFIXES = (
-    "CUDA_",
-    "NVIDIA_",
-    "HF_HOME",
-    "HF_ENDPOINT",
-    "SSL_",
-    "REQUESTS_",
-    "PYTHONPATH",
-    "RECIPE_TEST_",
-)
-_FIXED_ENVIRONMENT = {
-    "PYTHONHASHSEED": "0",
-    "PYTHONUNBUFFERED": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "TRANSFORMERS_VERBOSITY": "error",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "TRL_EXPERIMENTAL_SILENCE": "1",
-    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-}
-
-
-def _inherited_environment() -> dict[str, str]:
-    """The variables passed on from the caller: none that could silently change a result."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in _PASSED_NAMES or name.startswith(_PASSED_PREFIXES)
-    }
-
-
-def _worker_environment(
-    work: Path, step: Step, secrets: Mapping[str, str], gpus: tuple[str, ...] | None
-) -> dict[str, str]:
-    visible = {} if gpus is None else {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
-    return {**_inherited_environment(), **step_environment(work, step), **visible, **secrets}
-
-
-def step_environment(work: Path, step: Step) -> dict[str, str]:
-    """The environment variables of every step, in a process or in a container."""
-    return {
-        **_FIXED_ENVIRONMENT,
-        "OMP_NUM_THREADS": str(step.resources.cpus),
-        "MKL_NUM_THREADS": str(step.resources.cpus),
-        "HF_DATASETS_CACHE": str(work / "scratch" / "datasets"),
-    }

@@ -10,6 +10,7 @@ from posttrain.runtime.step_context import StepContext
 from posttrain.spec.column_types import check_column_types
 from posttrain.spec.extension import Params, Source
 from posttrain.spec.field_types import checked_by
+from posttrain.spec.process_variables import HUB_CREDENTIAL
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -37,6 +38,7 @@ EXTENSION = Source(
     columns=lambda params: params.columns,
     pinned=lambda params: _COMMIT.fullmatch(params.revision) is not None,
     network=True,
+    secrets=(HUB_CREDENTIAL,),
     stack=("datasets", "duckdb"),
 )
 

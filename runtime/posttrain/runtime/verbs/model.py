@@ -8,6 +8,7 @@ from posttrain.runtime import atomic_io
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
+from posttrain.spec.process_variables import HUB_CREDENTIAL
 
 EXTENSION = Verb(
     name="model",
@@ -140,7 +141,8 @@ def _fetch(folder: Path, name: str, revision: str | None) -> str | None:
         snapshot_download(name, revision=commit, local_dir=folder, allow_patterns=list(_ALLOWED_FILES))
     except RepositoryNotFoundError:
         raise StepError(
-            f"model `{name}` not found on the hub", "check its name, and whether it requires a token"
+            f"model `{name}` not found on the hub, or the token does not permit access to it",
+            f"check its name; for a private or gated model set {HUB_CREDENTIAL}, or run `hf auth login`",
         ) from None
     except (HfHubHTTPError, LocalEntryNotFoundError, HTTPError, OSError) as error:
         message = f"cannot download `{name}`: {error}"

@@ -94,12 +94,10 @@ def _to_hub(context: StepContext, push: Any) -> str:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     name, revision = push["hub"], push["revision"]
-    # Read here: the library reads HF_ENDPOINT at import, which in a preloaded process is too early.
-    endpoint = os.environ.get("HF_ENDPOINT")
-    if endpoint is not None:
+    if "HF_ENDPOINT" in os.environ:
         # Custom hubs do not support Xet, only Git LFS.
         constants.HF_HUB_DISABLE_XET = True
-    api = HfApi(endpoint=endpoint, token=_read_token(context))
+    api = HfApi(token=_read_token(context))
     try:
         api.create_repo(name, private=push["private"], exist_ok=True)
         if revision is not None:

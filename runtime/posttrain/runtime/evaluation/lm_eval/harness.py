@@ -8,6 +8,7 @@ from typing import Any
 
 from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.evaluation.lm_eval import task_results
+from posttrain.runtime.process_environment import without_secrets
 from posttrain.runtime.step_context import StepContext
 
 _BOOTSTRAP_ITERS = 1000  # for the standard error of metrics that are not means
@@ -45,7 +46,7 @@ def run_task(context: StepContext, model: Any, task: Any, name: str) -> dict[str
         os.environ["HF_ALLOW_CODE_EVAL"] = "1"
     _seed_and_configure(task, params["num_fewshot"])
     model.progress.begin()
-    with _forward_warnings(context, name):
+    with _forward_warnings(context, name), without_secrets():  # a task can run code that the model wrote
         try:
             result = evaluate(
                 lm=model,

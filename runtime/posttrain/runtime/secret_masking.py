@@ -1,0 +1,33 @@
+"""Overwrites secrets in the records of a step, as a precaution against libraries that print them."""
+
+import mmap
+from collections.abc import Iterable
+from pathlib import Path
+
+# A shorter value occurs in ordinary text.
+MIN_LENGTH = 6
+
+
+def secret_values(secrets: Iterable[str]) -> tuple[str, ...]:
+    """The values that are long enough to be recognized, the longest first."""
+    found = {value.strip() for value in secrets}
+    return tuple(sorted((value for value in found if len(value) >= MIN_LENGTH), key=len, reverse=True))
+
+
+def mask_secrets(work: Path, secrets: Iterable[str]) -> None:
+    """Mask the values in the log, the events and the failure of a step that has ended."""
+    values = [value.encode() for value in secret_values(secrets)]
+    if not values:
+        return
+    logs_and_events = [path for folder in ("record", "ranks") for path in (work / folder).rglob("*")]
+    for path in (*logs_and_events, work / "failure.json", *work.glob("scratch/failure-*.json")):
+        if path.is_file() and not path.is_symlink() and path.stat().st_size:
+            _mask_file(path, values)
+
+
+def _mask_file(path: Path, values: list[bytes]) -> None:
+    """Overwrite in place and with the same length: a process of the step may still have the file open."""
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
+        for value in values:
+            while (place := content.find(value)) >= 0:
+                content[place : place + len(value)] = b"*" * len(value)
