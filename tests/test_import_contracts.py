@@ -46,6 +46,18 @@ VIOLATIONS = {
             "runtime/posttrain/runtime/planted.py": "",
         },
     ),
+    "the runtime imports the compiler inside a function": (
+        "the plan is the only contract",
+        {"runtime/posttrain/runtime/planted.py": "def f():\n    import posttrain.compiler.pipeline\n"},
+    ),
+    "the compiler imports grading": (
+        "the compiler imports spec only",
+        {"compiler/posttrain/compiler/planted.py": "import posttrain.grading"},
+    ),
+    "grading imports spec": (
+        "grading stands alone",
+        {"runtime/posttrain/grading/planted.py": "import posttrain.spec"},
+    ),
     "two modules import each other": (
         "no import cycles",
         {

@@ -18,8 +18,8 @@ from posttrain.cli.home_option import find_run, home_option, resolve_home
 @click.option("--follow", "-f", is_flag=True, help="Follow the log while the stage runs.")
 def command(stage: str, home: str | None, name: str | None, follow: bool) -> None:
     """Print the log of STAGE."""
-    from posttrain.compiler.diagnosis.suggest import hint
     from posttrain.runtime.store.runs import find_step_record, step_ids
+    from posttrain.spec.suggestions import hint
 
     where = resolve_home(home)
     folder = find_run(where, name)

@@ -14,8 +14,8 @@ from posttrain.cli.home_option import find_run, home_option, resolve_home
 )
 def command(stage: str, home: str | None, name: str | None) -> None:
     """Print the folder of the product of STAGE."""
-    from posttrain.compiler.diagnosis.suggest import hint
     from posttrain.runtime.store.runs import find_step_product, step_ids
+    from posttrain.spec.suggestions import hint
 
     where = resolve_home(home)
     folder = find_run(where, name)

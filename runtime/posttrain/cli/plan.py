@@ -91,7 +91,7 @@ def _print_steps(plan: "Plan", prospects: "Mapping[str, StepForecast]", names: t
     for name in names:
         found = [step for step in plan.steps if name in (step.id, step.id.partition("@")[0])]
         if not found:
-            from posttrain.compiler.diagnosis.suggest import hint
+            from posttrain.spec.suggestions import hint
 
             help, _ = hint(name, [step.id for step in plan.steps], what="steps")
             raise InvalidUsage(f"the plan has no step `{name}`; {help}")

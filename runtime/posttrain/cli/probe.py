@@ -75,7 +75,7 @@ def command(
 
 
 def _training_step(plan: Plan, stage: str, run: Path) -> Step:
-    from posttrain.compiler.diagnosis.suggest import hint
+    from posttrain.spec.suggestions import hint
 
     known = [step.id for step in plan.steps if step.kind == "train"]
     if stage not in known:

@@ -70,8 +70,8 @@ def command(
 
 def _reward_graph(file: Path, name: str, settings: Sequence[str], profiles: Sequence[str]) -> Compiled:
     """The graph of the reward. On errors, print them and exit."""
-    from posttrain.compiler.diagnosis.suggest import hint
     from posttrain.compiler.rewards.standalone_reward import compile_reward
+    from posttrain.spec.suggestions import hint
 
     found = compile_reward(compile_request(file, settings, profiles), name)
     if found.diagnostics:

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from posttrain.compiler.data.sql import quote_identifier
 from posttrain.runtime.data.row_tables import check_columns, replace_rows
 from posttrain.spec.column_types import Columns
 from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp, Params
+from posttrain.spec.sql_types import quote_identifier
 
 
 class Unpair(Params):

@@ -107,7 +107,7 @@ def _resolve_names(plan: Plan, names: Iterable[str]) -> set[str]:
     for name in names:
         matching = {id for id in ids if name in (id, id.partition("@")[0])}
         if not matching:
-            from posttrain.compiler.diagnosis.suggest import hint
+            from posttrain.spec.suggestions import hint
 
             raise SelectionError(f"the recipe has no stage `{name}`; {hint(name, ids, what='stages')[0]}")
         found |= matching
