@@ -27,7 +27,9 @@ recipe: 1
 name: programs
 stages:
   count: {script: [sh, -c, "wc -w < words.txt > $OUT/count"], files: [words.txt]}
-  double: {script: [sh, -c, "echo $(( 2 * $(cat $INPUT_NUMBER/count) )) > $OUT/count"], inputs: {number: count}}
+  double:
+    script: [sh, -c, "echo $(( 2 * $(cat $INPUT_NUMBER/count) )) > $OUT/count"]
+    inputs: {number: count}
 """
 FAILING = RECIPE.replace("wc -w < words.txt > $OUT/count", "exit 3")
 SLEEPING = RECIPE.replace("wc -w < words.txt", "sleep 300; wc -w < words.txt")
