@@ -58,6 +58,14 @@ VIOLATIONS = {
         "grading stands alone",
         {"runtime/posttrain/grading/planted.py": "import posttrain.spec"},
     ),
+    "the runtime prints to the terminal": (
+        "the plan is the only contract",
+        {"runtime/posttrain/runtime/planted.py": "def f():\n    import click\n"},
+    ),
+    "a command opens the journal": (
+        "the command line is thin",
+        {"runtime/posttrain/cli/planted.py": "import posttrain.runtime.store.journal"},
+    ),
     "two modules import each other": (
         "no import cycles",
         {

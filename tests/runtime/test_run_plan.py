@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from tests.recipe_command import find_processes
+from tests.runtime.scripts_recipe import FAILING, RECIPE, SLEEPING, compile_text, run_text
 
-from posttrain.cli.compile import compile_file
 from posttrain.runtime.execution.run_errors import HomeNotWritable, SelectionError, UnmetRequirements
 from posttrain.runtime.execution.run_observer import RunObserver
-from posttrain.runtime.execution.run_plan import RunOptions, RunResult, run_plan
+from posttrain.runtime.execution.run_plan import RunOptions, run_plan
 from posttrain.runtime.execution.selection import SelectionOptions
 from posttrain.runtime.execution.stop_request import StopRequest
 from posttrain.runtime.machine import Machine
@@ -20,19 +20,6 @@ from posttrain.runtime.store.file_locks import is_held
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
 from posttrain.runtime.store.runs import find_step_product, list_runs
-from posttrain.spec.plan import Plan
-
-RECIPE = """\
-recipe: 1
-name: programs
-stages:
-  count: {script: [sh, -c, "wc -w < words.txt > $OUT/count"], files: [words.txt]}
-  double:
-    script: [sh, -c, "echo $(( 2 * $(cat $INPUT_NUMBER/count) )) > $OUT/count"]
-    inputs: {number: count}
-"""
-FAILING = RECIPE.replace("wc -w < words.txt > $OUT/count", "exit 3")
-SLEEPING = RECIPE.replace("wc -w < words.txt", "sleep 300; wc -w < words.txt")
 
 
 class Recorder(RunObserver):
@@ -61,20 +48,6 @@ class Recorder(RunObserver):
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home")
-
-
-def compile_text(folder: Path, text: str) -> tuple[Plan, RunOptions]:
-    recipe = folder / "recipe.yaml"
-    recipe.write_text(text)
-    (folder / "words.txt").write_text("one two three\n")
-    plan = compile_file(recipe, (), ())[0].plan
-    assert plan is not None
-    return plan, RunOptions(recipe=recipe)
-
-
-def run_text(folder: Path, text: str, home: Home, observer: RunObserver | None = None) -> RunResult:
-    plan, options = compile_text(folder, text)
-    return run_plan(plan, home, options, observer)
 
 
 def journal_value(run: Path, name: str) -> Any:

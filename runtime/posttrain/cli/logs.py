@@ -30,5 +30,5 @@ def command(stage: str, home: str | None, name: str | None, follow: bool) -> Non
         raise click.exceptions.Exit(EXIT_ERRORS)
     if not follow and found.is_empty:
         click.echo(f"`{stage}` has printed nothing; its metrics are in {found.events}", err=True)
-    for text in read_log(found.log, follow=follow):
+    for text in read_log(found, follow=follow):
         click.echo(text, nl=False)

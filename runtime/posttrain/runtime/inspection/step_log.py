@@ -12,12 +12,14 @@ from posttrain.spec.record import record
 _POLL_SECONDS = 0.2
 
 
-@record
+@record(kw_only=True)
 class StepLog:
     """The files that a step writes."""
 
     log: Path
     events: Path
+    # Whether the step has finished, so that the log does not grow.
+    is_complete: bool
 
     @property
     def is_empty(self) -> bool:
@@ -30,17 +32,19 @@ def find_log(home: Home, run: Path, id: str) -> StepLog | None:
     folder = find_step_record(home, run, id)
     if folder is None or not (folder / "log").exists():
         return None
-    return StepLog(folder / "log", folder / "events.jsonl")
+    in_store = folder.is_relative_to(home.store.root)
+    return StepLog(log=folder / "log", events=folder / "events.jsonl", is_complete=in_store)
 
 
-def read_log(log: Path, *, follow: bool) -> Iterator[str]:
+def read_log(found: StepLog, *, follow: bool) -> Iterator[str]:
     """The text of a log in pieces. `follow` waits for more until the step ends."""
-    with log.open(encoding="utf-8", errors="replace") as file:
+    with found.log.open(encoding="utf-8", errors="replace") as file:
         while True:
             text = file.read()
             if text:
                 yield text
-            elif not follow or not log.exists():  # the record of a finished step moves to the store
+            # The record of a step that finishes moves to the store.
+            elif not follow or found.is_complete or not found.log.exists():
                 return
             else:
                 time.sleep(_POLL_SECONDS)
