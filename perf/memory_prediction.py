@@ -14,8 +14,8 @@ from typing import Any
 
 from memory_tracer import predict, trace
 
-from posttrain.compiler.facts.model_shapes import find_shape
 from posttrain.compiler.facts.parameter_counts import linear_module_names
+from posttrain.compiler.facts.published_shapes import find_shape
 from posttrain.compiler.memory.workload import LoraAdapter, Workload
 
 

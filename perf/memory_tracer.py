@@ -15,9 +15,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from posttrain.compiler.facts.transformers_config import transformers_config
 from posttrain.compiler.memory.training_memory import training_phases
 from posttrain.compiler.memory.workload import Workload
+from posttrain.spec.architectures.transformers_config import transformers_config
 
 
 class Tracker(TorchDispatchMode):

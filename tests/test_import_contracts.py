@@ -46,6 +46,26 @@ VIOLATIONS = {
             "runtime/posttrain/runtime/planted.py": "",
         },
     ),
+    "the runtime imports the compiler inside a function": (
+        "the plan is the only contract",
+        {"runtime/posttrain/runtime/planted.py": "def f():\n    import posttrain.compiler.pipeline\n"},
+    ),
+    "the compiler imports grading": (
+        "the compiler imports spec only",
+        {"compiler/posttrain/compiler/planted.py": "import posttrain.grading"},
+    ),
+    "grading imports spec": (
+        "grading stands alone",
+        {"runtime/posttrain/grading/planted.py": "import posttrain.spec"},
+    ),
+    "the runtime prints to the terminal": (
+        "the plan is the only contract",
+        {"runtime/posttrain/runtime/planted.py": "def f():\n    import click\n"},
+    ),
+    "a command opens the journal": (
+        "the command line is thin",
+        {"runtime/posttrain/cli/planted.py": "import posttrain.runtime.store.journal"},
+    ),
     "two modules import each other": (
         "no import cycles",
         {
@@ -74,6 +94,6 @@ def test_a_violation_is_caught(violation, tmp_path):
         (tmp_path / path).write_text(text)
     result = lint_imports(tmp_path)
     assert result.returncode == 1, result.stdout + result.stderr
-    broken = [line for line in result.stdout.splitlines() if line.endswith("BROKEN")]
+    broken = [line for line in result.stdout.splitlines() if " BROKEN" in line]
     assert any(contract in line for line in broken), result.stdout
     assert "planted" in result.stdout

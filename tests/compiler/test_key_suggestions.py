@@ -13,12 +13,12 @@ from posttrain.compiler.diagnosis.key_suggestions import (
     op_hint,
     suggest_key,
 )
-from posttrain.compiler.diagnosis.suggest import closest_match, hint
 from posttrain.compiler.facts.fact_tables import load_table
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.declaration_fields import Declaration, fields_of, keys_of
 from posttrain.spec.extension import EXTENSION_KINDS
 from posttrain.spec.recipe import SECTIONS, VERBS, Recipe
+from posttrain.spec.suggestions import closest_match, hint
 
 GRPO = [
     "learning_rate",

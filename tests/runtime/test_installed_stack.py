@@ -2,8 +2,8 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from posttrain.compiler.facts.pinned_versions import PINNED_VERSIONS
 from posttrain.runtime.installed_stack import installed_stack
+from posttrain.spec.pinned_versions import PINNED_VERSIONS
 
 
 def test_the_versions_are_those_that_are_installed() -> None:

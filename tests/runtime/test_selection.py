@@ -7,13 +7,8 @@ import pytest
 from tests.recipe_command import TINY_RECIPE, run_command
 
 from posttrain.cli.compile import compile_file
-from posttrain.runtime.execution.selection import (
-    Selection,
-    SelectionError,
-    SelectionOptions,
-    check_selection,
-    select_steps,
-)
+from posttrain.runtime.execution.run_errors import SelectionError
+from posttrain.runtime.execution.selection import Selection, SelectionOptions, check_selection, select_steps
 from posttrain.spec.plan import Plan
 
 

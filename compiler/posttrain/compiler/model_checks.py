@@ -5,15 +5,16 @@ from collections.abc import Mapping
 from posttrain.compiler import model_folders
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
-from posttrain.compiler.diagnosis.suggest import hint
-from posttrain.compiler.facts.model_shapes import Shape, find_shape
-from posttrain.compiler.facts.shape_from_init import init_model_types, shape_from_init
+from posttrain.compiler.facts.published_shapes import find_shape
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.user_files import user_file
+from posttrain.spec.architectures.model_shapes import Shape
+from posttrain.spec.architectures.shape_from_init import init_model_types, shape_from_init
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.model_declaration import Model
 from posttrain.spec.plan import UserFile
+from posttrain.spec.suggestions import hint
 
 NO_ORIGIN = Code(
     "PT0801",

@@ -5,10 +5,10 @@ import posixpath
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
-from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.compiler.user_files import user_file
+from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.plan import UserFile
 

@@ -18,7 +18,6 @@ from posttrain.compiler.checks.unused import check_unused
 from posttrain.compiler.data.datasets import CompiledDataset, check_datasets
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.environments.checked_environment import CheckedEnvironment
-from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.model_checks import ModelFiles, check_models, model_shapes
 from posttrain.compiler.resolution.lineage import Lineage, model_lineages
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
@@ -31,6 +30,7 @@ from posttrain.compiler.stages.generate_stage import CheckedGeneration, check_ge
 from posttrain.compiler.stages.train_stage import CheckedTraining, check_training
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.user_files import user_file
+from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.artifact_stages import Generate, Script
 from posttrain.spec.eval_stages import Benchmark, Evaluate, Gate
 from posttrain.spec.plan import UserFile

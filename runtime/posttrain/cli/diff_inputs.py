@@ -5,10 +5,10 @@ from pathlib import Path
 
 from posttrain.cli.compile import InvalidUsage, compile_request, recipe_file
 from posttrain.cli.diagnostics_output import compile_or_exit
-from posttrain.cli.home_option import find_run
+from posttrain.cli.home_option import find_run, unknown_names_as_usage_errors
 from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.runtime.inspection.run_lookup import read_plan
 from posttrain.runtime.store.home import Home
-from posttrain.runtime.store.runs import load_plan
 from posttrain.spec.plan import Plan, plan_from_json
 
 
@@ -35,7 +35,8 @@ def read_diff_input(
         return DiffInput(plan=_read_plan(path / "plan.json"))
     if path.exists():
         raise InvalidUsage(f"the folder {argument} holds neither recipe.yaml nor plan.json")
-    return DiffInput(plan=_run_plan(find_run(home, argument)))
+    with unknown_names_as_usage_errors():
+        return DiffInput(plan=read_plan(find_run(home, argument)))
 
 
 def _from_recipe(file: Path, settings: tuple[str, ...], profiles: tuple[str, ...]) -> DiffInput:
@@ -53,10 +54,3 @@ def _read_plan(path: Path) -> Plan:
         raise InvalidUsage(
             f"{path} is not a plan of this release ({error}); create one with `recipe plan --format json`"
         ) from None
-
-
-def _run_plan(run: Path) -> Plan:
-    plan = load_plan(run)
-    if plan is None:
-        raise InvalidUsage(f"the run {run.name} has no readable plan")
-    return plan

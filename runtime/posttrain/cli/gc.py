@@ -7,8 +7,6 @@ import click
 
 from posttrain.cli.compile import InvalidUsage
 from posttrain.cli.home_option import home_option, resolve_home
-from posttrain.runtime.store.garbage import GarbageItem
-from posttrain.runtime.store.home import Home
 
 _UNITS = {"m": 60, "h": 3600, "d": 86400}
 
@@ -29,7 +27,7 @@ def command(home: str | None, yes: bool, keep_runs: int | None, age: str | None)
     """List products and work folders that no run refers to. Delete them with --yes."""
     from posttrain.cli.text_tables import print_table
     from posttrain.runtime.report.number_format import format_size as shown
-    from posttrain.runtime.store.garbage import UnreadableRun, find_garbage, freed_bytes
+    from posttrain.runtime.store.garbage import UnreadableRun, find_garbage, freed_bytes, remove_all_garbage
 
     where = resolve_home(home)
     older_than = None if age is None else time.time() - parse_age(age)
@@ -46,7 +44,7 @@ def command(home: str | None, yes: bool, keep_runs: int | None, age: str | None)
     if not yes:
         click.echo(f"{total} can be freed; delete the items with --yes")
         return
-    busy = _delete(where, found)
+    busy = remove_all_garbage(where, found)
     click.echo(f"{total} deleted" if not busy else f"deleted, except {busy} now in use")
 
 
@@ -56,10 +54,3 @@ def parse_age(age: str) -> float:
     if found is None:
         raise InvalidUsage(f"--older-than takes a number and m, h or d, such as 30d; got `{age}`")
     return float(found[1]) * _UNITS[found[2]]
-
-
-def _delete(home: Home, found: list[GarbageItem]) -> int:
-    """Delete the items; return how many were in use."""
-    from posttrain.runtime.store.garbage import remove_garbage
-
-    return sum(not remove_garbage(home, item) for item in found)

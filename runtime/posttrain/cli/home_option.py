@@ -1,7 +1,8 @@
 """The option --home: the folder of runs and products."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import click
 
 from posttrain.cli.compile import InvalidUsage
 from posttrain.runtime.store.home import Home
-from posttrain.runtime.store.runs import last_run, list_runs
 
 
 def home_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,13 +26,18 @@ def resolve_home(path: str | None) -> Home:
 
 def find_run(home: Home, name: str | None) -> Path:
     """The run whose name starts with `name`; without a name, the newest run."""
-    if name is None:
-        found = last_run(home)
-        if found is None:
-            raise InvalidUsage(f"no runs in {home.root}; start one with `recipe run PATH`, or set --home")
-        return found
-    matching = [folder for folder in list_runs(home) if folder.name.startswith(name)]
-    if len(matching) != 1:
-        what = "no run" if not matching else "more than one run"
-        raise InvalidUsage(f"{what} in {home.root} has a name that starts with `{name}`")
-    return matching[0]
+    from posttrain.runtime.inspection import run_lookup
+
+    with unknown_names_as_usage_errors():
+        return run_lookup.find_run(home, name)
+
+
+@contextmanager
+def unknown_names_as_usage_errors() -> Generator[None]:
+    """Report a name that the home or a run does not have as an invalid command line."""
+    from posttrain.runtime.inspection.run_lookup import UnknownName
+
+    try:
+        yield
+    except UnknownName as error:
+        raise InvalidUsage(str(error)) from None

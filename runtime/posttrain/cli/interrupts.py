@@ -5,13 +5,13 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from posttrain.runtime.execution.run_context import RunStop
+from posttrain.runtime.execution.stop_request import StopRequest
 
 
 @contextmanager
-def handle_interrupts(stopping: RunStop, note: Callable[[str], None]) -> Generator[None]:
+def handle_interrupts(stopping: StopRequest, note: Callable[[str], None]) -> Generator[None]:
     def request_stop(*_: Any) -> None:
-        stopping.level += 1
+        stopping.stop()
         if stopping.level == 1:
             note("stopping at the next checkpoint; interrupt again to stop immediately")
 

@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from posttrain.cli.compile import EXIT_ERRORS, compile_file, display_path, lock_file, recipe_file
 from posttrain.cli.diagnostics_output import report_diagnostics
 from posttrain.compiler.lockfile.lock_entries import LockDifference
-from posttrain.spec.lockfile import EntryId, Lockfile
+from posttrain.spec.lockfile import EntryId, Lockfile, LockfileError
+
+if TYPE_CHECKING:
+    from posttrain.runtime.lockfile.lock_update import LockUpdate
 
 
 @click.command("lock")
@@ -85,46 +89,40 @@ def _json_report(found: Sequence[LockDifference]) -> str:
     return json.dumps({"fresh": not found, "reasons": reasons}, ensure_ascii=False, indent=1) + "\n"
 
 
-def _read_lock(file: Path, salvage: bool = False) -> Lockfile:
-    """The lock file of the recipe; empty if the file does not exist. `salvage` skips unreadable entries."""
-    from posttrain.spec.lockfile import LockfileError, parse_lock, salvage_lock
+def _read_lock(file: Path) -> Lockfile:
+    from posttrain.runtime.lockfile.lock_update import read_lock
 
-    path = lock_file(file)
-    if not path.exists():
-        return Lockfile({})
-    text = path.read_bytes().decode("utf-8", "replace")
     try:
-        return parse_lock(text)
+        return read_lock(lock_file(file))
     except LockfileError as error:
-        problem = f"{display_path(path)}:{error.line}: {error}"
-    if not salvage:
-        raise click.ClickException(f"{problem}; rewrite it with `recipe lock {display_path(file)}`")
-    click.echo(f"{problem}; keeping the readable entries", err=True)
-    return salvage_lock(text)
+        advice = f"rewrite it with `recipe lock {display_path(file)}`"
+        raise click.ClickException(f"{_place(file, error)}; {advice}") from None
 
 
 def _write_lock(file: Path, needed: dict[EntryId, str | None], upgrade: bool) -> None:
-    from posttrain.runtime.atomic_io import write_text
     from posttrain.runtime.errors import StepError
-    from posttrain.runtime.lockfile.lock_resolver import resolve_entries
-    from posttrain.spec.lockfile import format_lock
+    from posttrain.runtime.lockfile.lock_update import salvage_lock_file, update_lock
 
-    before = _read_lock(file, salvage=True)
-    known = {} if upgrade else before.values
+    path = lock_file(file)
+    before, damage = salvage_lock_file(path)
+    if damage is not None:
+        click.echo(f"{_place(file, damage)}; keeping the readable entries", err=True)
+
+    def print_query(what: str) -> None:
+        click.echo(f"resolving {what}", err=True)
+
     try:
-        values = resolve_entries(needed, known, lambda what: click.echo(f"resolving {what}", err=True))
+        update = update_lock(path, before, needed, print_query, upgrade=upgrade)
     except StepError as error:
         raise click.ClickException(f"{error}\n  help: {error.advice}") from None
-    path, text = lock_file(file), format_lock(values)
-    if not path.exists() or path.read_bytes() != text.encode():
-        write_text(path, text)
-    click.echo(f"{display_path(path)}: {_summary(before, values)}")
+    click.echo(f"{display_path(path)}: {_summary(update)}")
 
 
-def _summary(before: Lockfile, values: dict[EntryId, str]) -> str:
-    new = sum(id not in before.values for id in values)
-    changed = sum(before.values.get(id, value) != value for id, value in values.items())
-    removed = sum(id not in values for id in before.values)
-    counts = {"new": new, "changed": changed, "removed": removed}
+def _place(file: Path, error: LockfileError) -> str:
+    return f"{display_path(lock_file(file))}:{error.line}: {error}"
+
+
+def _summary(update: "LockUpdate") -> str:
+    counts = {"new": update.added, "changed": update.changed, "removed": update.removed}
     text = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return f"{len(values)} entries" + (f" ({text})" if text else ", unchanged")
+    return f"{len(update.after)} entries" + (f" ({text})" if text else ", unchanged")

@@ -1,12 +1,14 @@
 """`recipe logs`: print the output of a stage."""
 
-import time
-from pathlib import Path
-
 import click
 
-from posttrain.cli.compile import EXIT_ERRORS, InvalidUsage
-from posttrain.cli.home_option import find_run, home_option, resolve_home
+from posttrain.cli.compile import EXIT_ERRORS
+from posttrain.cli.home_option import (
+    find_run,
+    home_option,
+    resolve_home,
+    unknown_names_as_usage_errors,
+)
 
 
 @click.command("logs")
@@ -18,32 +20,15 @@ from posttrain.cli.home_option import find_run, home_option, resolve_home
 @click.option("--follow", "-f", is_flag=True, help="Follow the log while the stage runs.")
 def command(stage: str, home: str | None, name: str | None, follow: bool) -> None:
     """Print the log of STAGE."""
-    from posttrain.compiler.diagnosis.suggest import hint
-    from posttrain.runtime.store.runs import find_step_record, step_ids
+    from posttrain.runtime.inspection.step_log import find_log, read_log
 
     where = resolve_home(home)
-    folder = find_run(where, name)
-    known = step_ids(folder)
-    if stage not in known:
-        raise InvalidUsage(
-            f"the run {folder.name} has no step `{stage}`; {hint(stage, known, what='steps')[0]}"
-        )
-    record = find_step_record(where, folder, stage)
-    if record is None or not (record / "log").exists():
+    with unknown_names_as_usage_errors():
+        found = find_log(where, find_run(where, name), stage)
+    if found is None:
         click.echo(f"`{stage}` has not run yet", err=True)
         raise click.exceptions.Exit(EXIT_ERRORS)
-    if not follow and (record / "log").stat().st_size == 0:
-        click.echo(f"`{stage}` has printed nothing; its metrics are in {record / 'events.jsonl'}", err=True)
-    _print_log(record / "log", follow)
-
-
-def _print_log(log: Path, follow: bool) -> None:
-    with log.open(encoding="utf-8", errors="replace") as file:
-        while True:
-            text = file.read()
-            if text:
-                click.echo(text, nl=False)
-            elif not follow or not log.exists():  # the record of a finished step moves to the store
-                return
-            else:
-                time.sleep(0.2)
+    if not follow and found.is_empty:
+        click.echo(f"`{stage}` has printed nothing; its metrics are in {found.events}", err=True)
+    for text in read_log(found, follow=follow):
+        click.echo(text, nl=False)

@@ -57,7 +57,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
-            from posttrain.compiler.diagnosis.suggest import hint
+            from posttrain.spec.suggestions import hint
 
             ctx.fail(f"unknown command `{args[0]}`; {hint(args[0], list(_COMMANDS), what='commands')[0]}")
         return super().resolve_command(ctx, args)

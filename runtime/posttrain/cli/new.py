@@ -19,7 +19,7 @@ _DESCRIPTION = re.compile(r"^description: (.*)$", re.MULTILINE)
 @click.option("--list", "listed", is_flag=True, help="List the kinds and exit.")
 def command(kind: str | None, path: str, listed: bool) -> None:
     """Create a commented recipe of KIND in the folder PATH. Existing files are not overwritten."""
-    from posttrain.compiler.diagnosis.suggest import hint
+    from posttrain.spec.suggestions import hint
 
     kinds = {folder.name: folder for folder in sorted(_STARTERS.iterdir()) if folder.is_dir()}
     if listed or kind is None:

@@ -2,8 +2,13 @@
 
 import click
 
-from posttrain.cli.compile import EXIT_ERRORS, InvalidUsage
-from posttrain.cli.home_option import find_run, home_option, resolve_home
+from posttrain.cli.compile import EXIT_ERRORS
+from posttrain.cli.home_option import (
+    find_run,
+    home_option,
+    resolve_home,
+    unknown_names_as_usage_errors,
+)
 
 
 @click.command("path")
@@ -14,18 +19,12 @@ from posttrain.cli.home_option import find_run, home_option, resolve_home
 )
 def command(stage: str, home: str | None, name: str | None) -> None:
     """Print the folder of the product of STAGE."""
-    from posttrain.compiler.diagnosis.suggest import hint
-    from posttrain.runtime.store.runs import find_step_product, step_ids
+    from posttrain.runtime.inspection.run_lookup import find_product
 
     where = resolve_home(home)
-    folder = find_run(where, name)
-    known = step_ids(folder)
-    if stage not in known:
-        raise InvalidUsage(
-            f"the run {folder.name} has no step `{stage}`; {hint(stage, known, what='steps')[0]}"
-        )
-    product = find_step_product(where, folder, stage)
-    if product is None:
+    with unknown_names_as_usage_errors():
+        files = find_product(where, find_run(where, name), stage)
+    if files is None:
         click.echo(f"`{stage}` has not finished; see `recipe status`", err=True)
         raise click.exceptions.Exit(EXIT_ERRORS)
-    click.echo(product.files)
+    click.echo(files)

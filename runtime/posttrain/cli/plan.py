@@ -8,7 +8,7 @@ import click
 from posttrain.cli.compile import InvalidUsage, locked_option, recipe_file, settings_option
 from posttrain.cli.diagnostics_output import compile_or_exit, diagnostics_option
 from posttrain.cli.home_option import home_option, resolve_home
-from posttrain.cli.selection_options import select_steps, selection_options
+from posttrain.cli.selection_options import parse_selection, select_steps, selection_options
 
 if TYPE_CHECKING:
     from posttrain.runtime.execution.dry_run import StepForecast
@@ -59,7 +59,7 @@ def command(
 
     plan = compile_or_exit(recipe_file(path), settings, profiles, form, locked).plan
     assert plan is not None, "a recipe that compiles has a plan"
-    selection = select_steps(plan, only, first, last, skip)
+    selection = select_steps(plan, parse_selection(only, first, last, skip))
     if shown == "json":
         from posttrain.spec.plan import plan_to_json
 
@@ -91,7 +91,7 @@ def _print_steps(plan: "Plan", prospects: "Mapping[str, StepForecast]", names: t
     for name in names:
         found = [step for step in plan.steps if name in (step.id, step.id.partition("@")[0])]
         if not found:
-            from posttrain.compiler.diagnosis.suggest import hint
+            from posttrain.spec.suggestions import hint
 
             help, _ = hint(name, [step.id for step in plan.steps], what="steps")
             raise InvalidUsage(f"the plan has no step `{name}`; {help}")

@@ -3,19 +3,12 @@
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from posttrain.cli.compile import EXIT_ERRORS, InvalidUsage
-from posttrain.cli.home_option import find_run, home_option, resolve_home
-from posttrain.runtime.store.home import Home
-from posttrain.spec.plan import Plan, Step
-
-if TYPE_CHECKING:
-    from posttrain.runtime.step_context import StepContext
+from posttrain.cli.compile import EXIT_ERRORS
+from posttrain.cli.home_option import find_run, home_option, resolve_home, unknown_names_as_usage_errors
 
 _MAX_SAMPLE = 160  # characters shown of a sample
 
@@ -50,67 +43,21 @@ def command(
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from posttrain.runtime.errors import StepError
-    from posttrain.runtime.store.runs import find_step_product, load_plan
-    from posttrain.runtime.training.probe import ProbeOptions, probe
+    from posttrain.runtime.inspection.probe_stage import probe_stage
+    from posttrain.runtime.training.probe import ProbeOptions
 
     where = resolve_home(home)
-    folder = find_run(where, name)
-    plan = load_plan(folder)
-    if plan is None:
-        raise InvalidUsage(f"the plan of the run {folder.name} cannot be read")
-    step = _training_step(plan, stage, folder)
     options = ProbeOptions(rows=rows, samples=samples, temperature=temperature, max_tokens=max_tokens)
-    product = find_step_product(where, folder, stage)
-    with TemporaryDirectory() as scratch:
-        try:
-            context = _step_context(where, folder, step, Path(scratch))
-            report = probe(context, product.files if product else None, options)
-        except StepError as error:
-            click.echo(f"error: {error}" + (f"\n  {error.advice}" if error.advice else ""), err=True)
-            raise click.exceptions.Exit(EXIT_ERRORS) from None
+    try:
+        with unknown_names_as_usage_errors():
+            report = probe_stage(where, find_run(where, name), stage, options)
+    except StepError as error:
+        click.echo(f"error: {error}" + (f"\n  {error.advice}" if error.advice else ""), err=True)
+        raise click.exceptions.Exit(EXIT_ERRORS) from None
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False, indent=1, default=str))
     else:
         _print_report(report)
-
-
-def _training_step(plan: Plan, stage: str, run: Path) -> Step:
-    from posttrain.compiler.diagnosis.suggest import hint
-
-    known = [step.id for step in plan.steps if step.kind == "train"]
-    if stage not in known:
-        help, _ = hint(stage, known, what="training stages")
-        raise InvalidUsage(f"the run {run.name} has no training stage `{stage}`; {help}")
-    return plan.step(stage)
-
-
-def _step_context(home: Home, run: Path, step: Step, scratch: Path) -> "StepContext":
-    """The context in which the code of the stage runs, with a temporary output folder."""
-    from posttrain.runtime.errors import StepError
-    from posttrain.runtime.events import EventWriter
-    from posttrain.runtime.step_context import StepContext
-    from posttrain.runtime.store.journal import Journal
-    from posttrain.runtime.store.runs import find_step_key, find_step_product
-
-    inputs: dict[str, Path] = {}
-    for role, source in step.inputs.items():
-        product = find_step_product(home, run, source.step)
-        if product is None:
-            raise StepError(
-                f"`{source.step}`, an input of `{step.id}`, has not finished", "wait until it ends"
-            )
-        inputs[role] = product.files
-    journal = Journal(run / "journal.sqlite")
-    folder = Path(str(journal.get("recipe", "."))).parent
-    journal.close()
-    return StepContext(
-        step=step,
-        inputs=inputs,
-        files={role: folder / file.path for role, file in step.files.items()},
-        out=scratch,
-        work=home.workdir(find_step_key(run, step.id) or ""),
-        events=EventWriter(scratch / "events.jsonl"),
-    )
 
 
 def _print_report(report: Mapping[str, Any]) -> None:

@@ -3,14 +3,18 @@
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import click
 
+from posttrain.cli.interrupts import handle_interrupts
 from posttrain.cli.results import result_lines
+from posttrain.runtime.execution.run_observer import RunObserver
+from posttrain.runtime.execution.run_plan import RunResult
+from posttrain.runtime.execution.stop_request import StopRequest
 from posttrain.runtime.report.number_format import format_duration
-from posttrain.runtime.store.home import Home
 from posttrain.spec.plan import Plan
 
 _STATE_STYLES = {
@@ -27,12 +31,14 @@ _STATE_STYLES = {
 _MAX_WARNINGS = 10  # per step; the report lists all of them
 
 
-class ProgressDisplay:
-    """Prints one line per state change of a step and, on a terminal, a progress bar while it runs."""
+class ProgressDisplay(RunObserver):
+    """Prints one line per state change of a step and, on a terminal, a progress bar while it runs.
 
-    def __init__(self, plan: Plan, run: Path) -> None:
-        self.plan = plan
-        self.run = run
+    While steps execute, Ctrl-C requests a stop.
+    """
+
+    def __init__(self, plan: Plan, stop_request: StopRequest) -> None:
+        self.stop_request = stop_request
         self.width = max(len(step.id) for step in plan.steps)
         self.start_time = time.monotonic()
         self.bars: Any = None
@@ -47,6 +53,10 @@ class ProgressDisplay:
     def __exit__(self, *_: object) -> None:
         if self.bars is not None:
             self.bars.stop()
+
+    def execution(self, run: Path) -> AbstractContextManager[object]:
+        self.start_time = time.monotonic()
+        return handle_interrupts(self.stop_request, self.note)
 
     def on_change(self, id: str, state: str, known: Mapping[str, Any]) -> None:
         match state:
@@ -109,9 +119,13 @@ class ProgressDisplay:
         if known.get("advice"):
             self.note(f"  {' ' * self.width}  {known['advice']}")
 
-    def summary(self, states: Mapping[str, str], home: Home, run: Path) -> None:
+    def summary(self, result: RunResult) -> None:
         """Print the final counts, the log command of a failed step, and the path of the report."""
+        if result.report_error:
+            hint = "retry with `recipe report`"
+            click.echo(f"the report could not be written ({result.report_error}); {hint}", err=True)
         took = format_duration(time.monotonic() - self.start_time)
+        states = result.states
         counts = {state: sum(s == state for s in states.values()) for state in _STATE_STYLES}
         if counts["cached"] + counts["skipped"] == len(states):
             click.echo(f"nothing to run: all {counts['cached']} steps are cached")
@@ -121,9 +135,8 @@ class ProgressDisplay:
         failed = [id for id, state in states.items() if state == "failed"]
         if failed:
             click.echo(f"see: recipe logs {failed[0]}")
-        report = run / "report.html"
-        if report.exists():
-            click.echo(f"report: {_relative_path(report)}")
+        if result.report is not None:
+            click.echo(f"report: {_relative_path(result.report)}")
 
 
 def _relative_path(path: Path) -> str:

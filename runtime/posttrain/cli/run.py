@@ -1,8 +1,6 @@
 """`recipe run`: run a recipe; reuse finished steps and resume interrupted ones."""
 
 import gc
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +9,12 @@ import click
 from posttrain.cli.compile import EXIT_ERRORS, InvalidUsage, locked_option, recipe_file, settings_option
 from posttrain.cli.diagnostics_output import compile_or_exit
 from posttrain.cli.home_option import home_option, resolve_home
-from posttrain.cli.selection_options import select_steps, selection_options
+from posttrain.cli.selection_options import parse_selection, select_steps, selection_options
 from posttrain.runtime.store.home import Home
-from posttrain.spec.plan import Plan, Step
+from posttrain.spec.plan import Plan
 
 if TYPE_CHECKING:
-    from posttrain.runtime.execution.selection import Selection
-    from posttrain.runtime.machine import Machine
+    from posttrain.runtime.execution.selection import SelectionOptions
 
 EXIT_INTERRUPTED = 130
 
@@ -47,99 +44,39 @@ def command(
     plan = compile_or_exit(file, settings, profiles, locked=locked).plan
     assert plan is not None, "a recipe that compiles has a plan"
     where = resolve_home(home)
-    selection = select_steps(plan, only, first, last, skip)
+    selection = parse_selection(only, first, last, skip)
     if dry_run:
         from posttrain.cli.text_tables import print_plan_table
         from posttrain.runtime.execution.dry_run import forecast_plan
 
-        print_plan_table(plan, forecast_plan(plan, where, selection))
+        print_plan_table(plan, forecast_plan(plan, where, select_steps(plan, selection)))
         return
-    if refusal := where.write_problem():
-        raise click.ClickException(f"{refusal}; set another folder with --home or RECIPE_HOME")
-    machine = _check_machine(plan, where, selection)
     gc.freeze()
     gc.enable()
-    status = _execute(plan, file, where, selection, machine)
+    status = _run(plan, file, where, selection)
     gc.unfreeze()  # leak checks of libraries at exit complain about frozen objects
     if status:
         raise click.exceptions.Exit(status)
 
 
-def _check_machine(plan: Plan, home: Home, selection: "Selection | None") -> "Machine":
-    """Check that this machine has the resources for every selected step; return its description."""
-    from posttrain.runtime.execution.selection import SelectionError, check_selection
-    from posttrain.runtime.machine import this_machine, unmet_requirements
-
-    def is_finished(step: Step) -> bool:
-        return step.pinned and home.store.find(step.key) is not None
-
-    if selection is not None:
-        try:
-            check_selection(plan, selection, is_finished)
-        except SelectionError as error:
-            raise InvalidUsage(str(error)) from None
-    machine = this_machine(gpus=any(step.resources.gpus for step in plan.steps))
-    chosen = [step for step in plan.steps if selection is None or step.id in selection.steps]
-    oversized = [step for step in chosen if unmet_requirements([step], machine) and not is_finished(step)]
-    if oversized:
-        raise click.ClickException("\n       ".join(unmet_requirements(oversized, machine)))
-    return machine
-
-
-def _execute(plan: Plan, file: Path, home: Home, selection: "Selection | None", machine: "Machine") -> int:
-    from posttrain.cli.interrupts import handle_interrupts
+def _run(plan: Plan, file: Path, home: Home, selection: "SelectionOptions | None") -> int:
+    """Run the plan, print its progress and result, and return the exit status."""
     from posttrain.cli.progress_display import ProgressDisplay
-    from posttrain.runtime.execution.executor import execute
-    from posttrain.runtime.execution.run_context import RunContext
-    from posttrain.runtime.execution.step_progress import SATISFIED_STATES
-    from posttrain.runtime.store.file_locks import acquire_lock
-    from posttrain.runtime.store.journal import Journal
-    from posttrain.runtime.store.runs import finish_run, new_run
+    from posttrain.runtime.execution.run_errors import HomeNotWritable, SelectionError, UnmetRequirements
+    from posttrain.runtime.execution.run_plan import RunOptions, run_plan
+    from posttrain.runtime.execution.stop_request import StopRequest
 
-    folder = new_run(home, plan, file.absolute())
-    alive = acquire_lock(home.run_lock(folder))
-    journal = Journal(folder / "journal.sqlite")
-    with ProgressDisplay(plan, folder) as display:
-        context = RunContext(
-            home=home,
-            recipe_dir=file.parent,
-            journal=journal,
-            on_state_change=display.on_change,
-            run_name=folder.name,
-            selection=selection,
-            machine=machine,
-        )
-        with (
-            _launch_trackers(plan, home, folder, display.note),
-            handle_interrupts(context.stop_request, display.note),
-        ):
-            states = execute(plan, context)
-    finish_run(journal, states)
-    journal.close()
-    alive.discard()
-    if any(state not in ("cached", "skipped") for state in states.values()):  # otherwise nothing has changed
-        _write_report(home, folder)
-    display.summary(states, home, folder)
-    if all(state in SATISFIED_STATES for state in states.values()):
-        return 0
-    return EXIT_INTERRUPTED if context.stop_request.level else EXIT_ERRORS
-
-
-def _launch_trackers(
-    plan: Plan, home: Home, folder: Path, note: Callable[[str], None]
-) -> AbstractContextManager[object]:
-    if not plan.tracking:
-        return nullcontext()
-    from posttrain.runtime.trackers.tracker_launcher import TrackerLauncher
-
-    return TrackerLauncher(plan, home, folder, note)
-
-
-def _write_report(home: Home, folder: Path) -> None:
-    """Write the report. An error here does not change the result of the run."""
-    from posttrain.runtime.report.report_writer import write_report
-
+    stop_request = StopRequest()
     try:
-        write_report(home, folder)
-    except Exception as error:
-        click.echo(f"the report could not be written ({error}); retry with `recipe report`", err=True)
+        with ProgressDisplay(plan, stop_request) as display:
+            result = run_plan(plan, home, RunOptions(recipe=file, selection=selection), display, stop_request)
+    except SelectionError as error:
+        raise InvalidUsage(str(error)) from None
+    except HomeNotWritable as error:
+        raise click.ClickException(f"{error}; set another folder with --home or RECIPE_HOME") from None
+    except UnmetRequirements as error:
+        raise click.ClickException("\n       ".join(error.messages)) from None
+    display.summary(result)
+    if result.succeeded:
+        return 0
+    return EXIT_INTERRUPTED if result.stopped else EXIT_ERRORS

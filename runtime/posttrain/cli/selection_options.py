@@ -9,7 +9,7 @@ from posttrain.cli.compile import InvalidUsage
 from posttrain.spec.plan import Plan
 
 if TYPE_CHECKING:
-    from posttrain.runtime.execution.selection import Selection
+    from posttrain.runtime.execution.selection import Selection, SelectionOptions
 
 _OPTIONS = (
     ("--only", "only", "Run only these stages, with the models and datasets that they use."),
@@ -26,20 +26,29 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def select_steps(
-    plan: Plan, only: Sequence[str], first: Sequence[str], last: Sequence[str], skip: Sequence[str]
-) -> "Selection | None":
-    """The selection that the options describe; None without options."""
+def parse_selection(
+    only: Sequence[str], first: Sequence[str], last: Sequence[str], skip: Sequence[str]
+) -> "SelectionOptions | None":
+    """The stage names of the options; None without options."""
     if not (only or first or last or skip):
         return None
-    from posttrain.runtime.execution.selection import SelectionError, SelectionOptions, select_steps
+    from posttrain.runtime.execution.selection import SelectionOptions
 
-    options = SelectionOptions(
+    return SelectionOptions(
         only=_split_names(only),
         from_stages=_split_names(first),
         until_stages=_split_names(last),
         skip=_split_names(skip),
     )
+
+
+def select_steps(plan: Plan, options: "SelectionOptions | None") -> "Selection | None":
+    """The steps that the options select; None without options."""
+    if options is None:
+        return None
+    from posttrain.runtime.execution.run_errors import SelectionError
+    from posttrain.runtime.execution.selection import select_steps
+
     try:
         return select_steps(plan, options)
     except SelectionError as error:

@@ -10,7 +10,8 @@ from posttrain.cli.home_option import home_option, resolve_home
 from posttrain.runtime.store.home import Home
 
 if TYPE_CHECKING:
-    from posttrain.runtime.store.verify_findings import Finding, VerifyProgress
+    from posttrain.runtime.store.verify_findings import VerifyProgress
+    from posttrain.runtime.store.verify_home import CheckedFinding
 
 # The labels of the counts, in the order of the summary.
 _COUNT_LABELS = {
@@ -32,21 +33,16 @@ _COUNT_LABELS = {
 def command(home: str | None, repair_damage: bool) -> None:
     """Check all products, runs and unfinished steps of a home against their checksums."""
     from posttrain.runtime.store.verify_findings import VerifyProgress
-    from posttrain.runtime.store.verify_home import IN_USE, repair
 
-    where = resolve_home(home)
     checked = VerifyProgress()
-    found = _run_verification(where, checked)
-    left = 0
-    for finding in found:
+    found = _check(resolve_home(home), checked, repair_damage)
+    for one in found:
+        finding = one.finding
         name = finding.name if finding.kind == "run" else finding.name[:10]
         click.echo(f"{finding.step} ({name}): {finding.problem}")
-        if repair_damage:
-            outcome = repair(where, finding)
-            click.echo(f"  {outcome}")
-            left += finding.repair is None or outcome == IN_USE
-        else:
-            left += 1
+        if one.repair:
+            click.echo(f"  {one.repair}")
+    left = sum(not one.is_repaired for one in found)
     for note in sorted(name for name in checked.counts if name not in _COUNT_LABELS):
         click.echo(f"note: {checked.counts[note]} {note}")
     if not found:
@@ -68,11 +64,11 @@ def _counts_text(checked: "VerifyProgress") -> str:
     ) or ("nothing to check")
 
 
-def _run_verification(home: Home, checked: "VerifyProgress") -> "list[Finding]":
-    from posttrain.runtime.store.verify_home import total_bytes, verify_home
+def _check(home: Home, checked: "VerifyProgress", repair_damage: bool) -> "list[CheckedFinding]":
+    from posttrain.runtime.store.verify_home import check_home, total_bytes
 
     size = total_bytes(home)
     hidden = not sys.stderr.isatty() or size < 1 << 30  # a short check needs no progress bar
     with click.progressbar(length=max(size, 1), label="reading", file=sys.stderr, hidden=hidden) as bar:
         checked.advance = bar.update
-        return list(verify_home(home, checked))
+        return check_home(home, checked, repair_damage=repair_damage)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from posttrain.compiler.facts.pinned_versions import PINNED_VERSIONS
+from posttrain.spec.pinned_versions import PINNED_VERSIONS
 
 _METADATA_SUFFIXES = (".dist-info", ".egg-info")
 

@@ -13,10 +13,10 @@ from tools import trl_table
 from posttrain.compiler.checks.reserved_trl_args import recipe_equivalent, reserved_args
 from posttrain.compiler.checks.trl_args import config_arguments
 from posttrain.compiler.facts.fact_tables import load_table
-from posttrain.compiler.facts.pinned_versions import PINNED_VERSIONS
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.declaration_fields import fields_of
 from posttrain.spec.extension import Method
+from posttrain.spec.pinned_versions import PINNED_VERSIONS
 
 METHODS = [CATALOG.find("method", name) for name in CATALOG.names("method")]
 TRL_METHODS = [method for method in METHODS if isinstance(method, Method) and method.trl is not None]

@@ -15,9 +15,9 @@ from posttrain.compiler.checks.reserved_trl_args import recipe_equivalent
 from posttrain.compiler.checks.reserved_trl_nested_args import nested_reserved_keys
 from posttrain.compiler.checks.trl_args import config_arguments
 from posttrain.compiler.facts.fact_tables import load_table
-from posttrain.compiler.facts.pinned_versions import PINNED_VERSIONS
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.extension import Method
+from posttrain.spec.pinned_versions import PINNED_VERSIONS
 
 METHODS = [CATALOG.find("method", name) for name in CATALOG.names("method")]
 KINDS = sorted({one.trl for one in METHODS if isinstance(one, Method) and one.trl is not None})

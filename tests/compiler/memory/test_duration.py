@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posttrain.compiler.facts.accelerators import find_accelerator
-from posttrain.compiler.facts.model_shapes import find_shape
+from posttrain.compiler.facts.published_shapes import find_shape
 from posttrain.compiler.memory.duration import ExpectedWork, estimate_duration
 from posttrain.compiler.memory.workload import FrozenModel, LoraAdapter, RolloutWorkload, Workload
 

@@ -7,7 +7,7 @@ SCRIPT = """
 import sys
 before = set(sys.modules)
 from posttrain.compiler.facts.accelerators import find_accelerator
-from posttrain.compiler.facts.model_shapes import find_shape
+from posttrain.compiler.facts.published_shapes import find_shape
 from posttrain.compiler.memory.duration import ExpectedWork, estimate_duration
 from posttrain.compiler.memory.memory_estimate import estimate_memory
 from posttrain.compiler.memory.fit_suggestions import suggest_fits

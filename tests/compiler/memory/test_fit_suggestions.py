@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posttrain.compiler.facts.accelerators import find_accelerator
-from posttrain.compiler.facts.model_shapes import find_shape
+from posttrain.compiler.facts.published_shapes import find_shape
 from posttrain.compiler.memory.fit_suggestions import largest_fitting_micro_batch, suggest_fits
 from posttrain.compiler.memory.memory_estimate import estimate_memory
 from posttrain.compiler.memory.workload import FrozenModel, LoraAdapter, RolloutWorkload, Workload

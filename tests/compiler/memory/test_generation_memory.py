@@ -5,12 +5,12 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from posttrain.compiler.facts.accelerators import find_accelerator
-from posttrain.compiler.facts.model_shapes import find_shape
-from posttrain.compiler.facts.shape_from_init import shape_from_init
-from posttrain.compiler.facts.transformers_config import transformers_config
+from posttrain.compiler.facts.published_shapes import find_shape
 from posttrain.compiler.memory.generation_memory import kv_cache_bytes
 from posttrain.compiler.memory.memory_estimate import estimate_memory
 from posttrain.compiler.memory.workload import RolloutWorkload, Workload
+from posttrain.spec.architectures.shape_from_init import shape_from_init
+from posttrain.spec.architectures.transformers_config import transformers_config
 
 
 @pytest.mark.parametrize(

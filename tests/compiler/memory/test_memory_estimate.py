@@ -7,8 +7,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from posttrain.compiler.facts.accelerators import find_accelerator
-from posttrain.compiler.facts.model_shapes import find_shape
 from posttrain.compiler.facts.parameter_counts import count_parameters, linear_module_names
+from posttrain.compiler.facts.published_shapes import find_shape
 from posttrain.compiler.memory.memory_estimate import estimate_memory, format_terms
 from posttrain.compiler.memory.workload import FrozenModel, LoraAdapter, RolloutWorkload, Workload
 

@@ -8,15 +8,10 @@ from transformers.pytorch_utils import Conv1D
 
 from posttrain.compiler.facts import parameter_counts
 from posttrain.compiler.facts.fact_tables import load_table
-from posttrain.compiler.facts.model_shapes import (
-    Shape,
-    architecture_names,
-    find_architecture,
-    find_shape,
-    published_model_ids,
-)
-from posttrain.compiler.facts.shape_from_init import shape_from_init
-from posttrain.compiler.facts.transformers_config import transformers_config
+from posttrain.compiler.facts.published_shapes import find_shape, published_model_ids
+from posttrain.spec.architectures.model_shapes import Shape, architecture_names, find_architecture
+from posttrain.spec.architectures.shape_from_init import shape_from_init
+from posttrain.spec.architectures.transformers_config import transformers_config
 
 ROWS = load_table("models")
 FIRST = [row["ids"][0] for row in ROWS]

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from posttrain.compiler.facts.model_shapes import find_shape, published_model_ids
+from posttrain.compiler.facts.published_shapes import find_shape, published_model_ids
 from posttrain.compiler.facts.shape_from_config import shape_from_config
-from posttrain.compiler.facts.transformers_config import transformers_config
+from posttrain.spec.architectures.transformers_config import transformers_config
 
 DENSE = [
     name

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from posttrain.compiler.facts.model_shapes import find_shape
 from posttrain.compiler.facts.parameter_counts import linear_module_names
+from posttrain.compiler.facts.published_shapes import find_shape
 from posttrain.compiler.memory.workload import LoraAdapter, Workload
 
 FAMILIES = {

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from posttrain.compiler.facts.shape_from_init import init_model_types, shape_from_init
-from posttrain.compiler.facts.transformers_config import transformers_config
 from posttrain.runtime.models.character_tokenizer import build_character_tokenizer
 from posttrain.runtime.models.model_loader import load_tokenizer
+from posttrain.spec.architectures.shape_from_init import init_model_types, shape_from_init
+from posttrain.spec.architectures.transformers_config import transformers_config
 
 _TEXTS = ("1 2 a\nb", "1  2\n\n a", "ab<answer>3</answer> 0", "\u00e9 1 \u6570")
 

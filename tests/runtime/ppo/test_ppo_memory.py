@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from posttrain.compiler.facts.model_shapes import find_shape
 from posttrain.compiler.facts.parameter_counts import linear_module_names
+from posttrain.compiler.facts.published_shapes import find_shape
 from posttrain.compiler.memory.workload import FrozenModel, LoraAdapter, Workload
 from posttrain.runtime.ppo.actor_critic import build_actor_critic, frozen_copy
 from posttrain.runtime.ppo.ppo_losses import policy_loss, value_loss

@@ -8,12 +8,12 @@ from typing import Any
 from posttrain.compiler.benchmarks.benchmark_codes import BAD_TASK_FILE
 from posttrain.compiler.benchmarks.lm_eval_tasks import TaskKind, declared_metrics, lm_eval_metrics
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.text.compile_request import ReadFile
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.compiler.user_files import user_file
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
+from posttrain.spec.suggestions import hint
 
 _FUNCTION = "!function"
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")

@@ -4,9 +4,9 @@ from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.checks.training_examples import MINIMAL_RECIPE, training_example
 from posttrain.compiler.checks.trl_args import config_arguments
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.facts.parameter_counts import linear_module_names
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.suggestions import hint
 
 _STAGE = "{train: sft, model: base, data: sums.train, adapter: {%s}}"
 _QUANTIZE = ("tokenizer: {init: characters}", "tokenizer: {init: characters}\n    quantize: nf4")

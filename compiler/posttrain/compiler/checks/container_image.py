@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
-from posttrain.compiler.lockfile.pins import IMAGE_TAG_PATTERN
 from posttrain.compiler.parsing.typed_recipe import TypedRecipe
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.hardware import Container
+from posttrain.spec.image_names import IMAGE_TAG_PATTERN
 
 _DIGEST = "6d4c7a3f0e1b2958" * 4
 UNPINNED_IMAGE = Code(

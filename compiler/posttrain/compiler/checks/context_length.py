@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.checks.training_examples import training_example
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.resolution.lineage import Lineage
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.stages.inference import InferenceConfig
+from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.artifact_stages import Generate
 from posttrain.spec.declaration_fields import is_explicitly_set
 from posttrain.spec.diagnostic import Code

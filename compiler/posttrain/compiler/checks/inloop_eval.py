@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.stages.eval_stage import CheckedEval
 from posttrain.compiler.stages.train_stage import CheckedTraining
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.eval_stages import Evaluate
+from posttrain.spec.suggestions import hint
 from posttrain.spec.train_stage import InLoopEval
 
 _TRAIN = "{train: sft, model: base, data: sums.train, params: {epochs: 1, batch_size: 4}}"

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
-from posttrain.compiler.diagnosis.suggest import closest_match
 from posttrain.compiler.resolution.lineage import Lineage
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.rewards.graph import RewardGraph
@@ -15,6 +14,7 @@ from posttrain.spec.artifact_stages import Generate
 from posttrain.spec.diagnostic import Code, Label
 from posttrain.spec.eval_stages import Evaluate
 from posttrain.spec.model_declaration import Model, Tokenizer
+from posttrain.spec.suggestions import closest_match
 from posttrain.spec.train_stage import Train
 
 _TOKENIZER = "tokenizer: {init: characters}"

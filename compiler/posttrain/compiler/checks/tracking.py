@@ -2,10 +2,10 @@
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.parsing.typed_recipe import TypedRecipe
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.suggestions import hint
 
 UNKNOWN_TRACKER = Code(
     "PT0911",

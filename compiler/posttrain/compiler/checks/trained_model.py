@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from posttrain.compiler.facts import parameter_counts
-from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.resolution.lineage import Lineage
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.stages.train_stage import CheckedTraining
 from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.declaration_fields import is_explicitly_set
 from posttrain.spec.extension import Method
 from posttrain.spec.hardware import Placement, Rollouts

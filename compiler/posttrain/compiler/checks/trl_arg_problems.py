@@ -7,9 +7,9 @@ from posttrain.compiler.checks.reserved_trl_args import recipe_equivalent
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.checks.trl_arg_values import Problem, value_problems
 from posttrain.compiler.checks.trl_nested_args import find_nested_problems
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.facts.fact_tables import load_table
 from posttrain.compiler.text.yaml_tree import KeyPath, Node, node_at
+from posttrain.spec.suggestions import hint
 
 _NOT_TEXT = "write the mapping itself: text and files are not checked"
 

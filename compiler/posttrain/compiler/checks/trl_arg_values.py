@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.parsing.validation_diagnostics import describe_node
 from posttrain.compiler.text.yaml_tree import KeyPath, Node
 from posttrain.spec.record import record
+from posttrain.spec.suggestions import hint
 
 # The names of the types of YAML values in the table. An integer is also a valid number.
 _TYPE_NAMES: tuple[tuple[type, str], ...] = (

@@ -11,10 +11,10 @@ from typing import Any, cast
 from posttrain.compiler.checks.reserved_trl_nested_args import nested_recipe_equivalent
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.checks.trl_arg_values import Problem, value_problems
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.facts.fact_tables import load_table
 from posttrain.compiler.text.yaml_tree import KeyPath, Node, ScalarNode, node_at
 from posttrain.spec.record import record
+from posttrain.spec.suggestions import hint
 
 Keys = Mapping[str, Mapping[str, Any]]
 

@@ -9,7 +9,6 @@ from posttrain.compiler.data import data_codes
 from posttrain.compiler.data.relational_steps import RELATIONAL_STEPS
 from posttrain.compiler.data.table_schema import StepError, TableSchema
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.parsing.validation_diagnostics import validate
 from posttrain.compiler.resolution.references import Ref
 from posttrain.compiler.text.compile_request import CompileRequest
@@ -18,6 +17,7 @@ from posttrain.spec.column_types import Columns
 from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.diagnostic import Label, Span
 from posttrain.spec.extension import DataOp, Extension
+from posttrain.spec.suggestions import hint
 
 _CODE_OF_ERROR = {
     "column": data_codes.UNKNOWN_COLUMN,

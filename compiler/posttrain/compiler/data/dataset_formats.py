@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from posttrain.compiler.diagnosis.suggest import closest_match
 from posttrain.spec.column_types import Columns, is_assignable
+from posttrain.spec.suggestions import closest_match
 
 _CONVERSIONS = {
     ("instruction", "input", "output"): "derive: {prompt: \"instruction || chr(10) || coalesce(input, '')\","

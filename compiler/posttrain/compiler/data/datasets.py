@@ -10,7 +10,6 @@ from posttrain.compiler.data.data_steps import check_part, check_step_names, low
 from posttrain.compiler.data.generated_columns import generated_columns
 from posttrain.compiler.data.table_schema import TableSchema
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.parsing.validation_diagnostics import validate
 from posttrain.compiler.resolution.name_resolution import Ref, ResolvedRecipe
 from posttrain.compiler.seeds import seed_for
@@ -22,6 +21,7 @@ from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.extension import Extension, Params, Source
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
+from posttrain.spec.suggestions import hint
 
 _ALL = frozenset({"all"})
 

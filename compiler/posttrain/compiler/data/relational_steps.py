@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from posttrain.compiler.data.sampling_steps import join, mix, sample, split
-from posttrain.compiler.data.sql import quote_identifier
 from posttrain.compiler.data.table_schema import (
     HIDDEN_COLUMNS,
     OtherTables,
@@ -23,6 +22,7 @@ from posttrain.compiler.data.table_schema import (
     require_column,
     sql_operation,
 )
+from posttrain.spec.sql_types import quote_identifier
 
 
 def where(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:

@@ -7,7 +7,6 @@ rows.
 from dataclasses import replace
 from typing import Any
 
-from posttrain.compiler.data.sql import quote_identifier
 from posttrain.compiler.data.table_schema import (
     HIDDEN_COLUMNS,
     OtherTables,
@@ -20,7 +19,8 @@ from posttrain.compiler.data.table_schema import (
     require_column,
     sql_operation,
 )
-from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.spec.sql_types import quote_identifier
+from posttrain.spec.suggestions import hint
 
 
 def sample(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:

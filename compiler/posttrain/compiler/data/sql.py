@@ -9,25 +9,15 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from posttrain.spec.column_types import Columns, Type
+from posttrain.spec.column_types import Columns
+from posttrain.spec.sql_types import column_type, quote_identifier, sql_type
 
-_TO_SQL = {
-    "text": "VARCHAR",
-    "integer": "BIGINT",
-    "number": "DOUBLE",
-    "boolean": "BOOLEAN",
-    "any": "VARCHAR",
-    "messages": 'STRUCT("role" VARCHAR, "content" VARCHAR)[]',
-}
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT")
 # Functions that return other values on each run.
 _NONDETERMINISTIC = re.compile(
     r"\b(random|uuid|gen_random_uuid|uuidv4|uuidv7|now|today|current_timestamp|current_date"
     r"|current_time|transaction_timestamp|nextval|setseed|getenv|current_setting|getvariable)\b",
     re.IGNORECASE,
 )
-
-
 _UNKNOWN = re.compile(r'Referenced column "([^"]+)" not found in FROM clause')
 
 
@@ -37,31 +27,6 @@ class SqlError(ValueError):
     def __init__(self, message: str, unknown: str = "") -> None:
         super().__init__(message)
         self.unknown = unknown
-
-
-def quote_identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def sql_type(type: Type) -> str:
-    if type.startswith("list<"):
-        return sql_type(type[5:-1]) + "[]"
-    return _TO_SQL[type]
-
-
-def column_type(sql: str) -> Type:
-    """Return the column type of a DuckDB type."""
-    if sql.startswith("STRUCT(") and "role" in sql and "content" in sql and sql.endswith("[]"):
-        return "messages"
-    if sql.endswith("[]"):
-        return f"list<{column_type(sql[:-2])}>"
-    if sql in _INTEGERS:
-        return "integer"
-    if sql in ("DOUBLE", "FLOAT") or sql.startswith("DECIMAL"):
-        return "number"
-    if sql == "BOOLEAN":
-        return "boolean"
-    return "text" if sql == "VARCHAR" else "any"
 
 
 def check_expression(expression: str) -> None:

@@ -5,10 +5,10 @@ from dataclasses import field
 from typing import Any
 
 from posttrain.compiler.data.sql import SqlError, bind, check_expression
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.spec.column_types import Columns
 from posttrain.spec.extension import NullStats
 from posttrain.spec.record import record
+from posttrain.spec.suggestions import hint
 
 HIDDEN_COLUMNS = {"__row": "integer", "__part": "text"}
 

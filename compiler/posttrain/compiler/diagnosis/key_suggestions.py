@@ -8,15 +8,15 @@ import functools
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from posttrain.compiler.diagnosis.suggest import (
+from posttrain.compiler.facts.fact_tables import load_table
+from posttrain.compiler.text.yaml_errors import find_lookalike
+from posttrain.spec.suggestions import (
     closest_match,
     did_you_mean,
     edit_distance,
     format_choices,
     hint,
 )
-from posttrain.compiler.facts.fact_tables import load_table
-from posttrain.compiler.text.yaml_errors import find_lookalike
 
 _OP_EXAMPLES = {
     "score": "`{score: {when: CONDITION, then: 1.0, else: 0.0}}`",

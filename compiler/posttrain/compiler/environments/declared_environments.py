@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.environments.checked_environment import CheckedEnvironment
 from posttrain.compiler.environments.environment_codes import UNKNOWN_KIND
 from posttrain.compiler.parsing.validation_diagnostics import validate
@@ -14,6 +13,7 @@ from posttrain.spec.declarations import Environment
 from posttrain.spec.extension import Environment as Kind
 from posttrain.spec.extension import Params
 from posttrain.spec.plan import UserFile
+from posttrain.spec.suggestions import hint
 
 
 def check_environments(

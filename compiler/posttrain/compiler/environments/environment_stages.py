@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from posttrain.compiler.data import data_codes
 from posttrain.compiler.data.datasets import CompiledDataset, table_of
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.environments.checked_environment import CheckedEnvironment
 from posttrain.compiler.environments.environment_codes import (
     BAD_ENVIRONMENT_REWARD,
@@ -22,6 +21,7 @@ from posttrain.spec.column_types import Interval, is_assignable
 from posttrain.spec.eval_stages import Evaluate
 from posttrain.spec.extension import Method
 from posttrain.spec.recipe import AnyStage
+from posttrain.spec.suggestions import hint
 from posttrain.spec.train_stage import Train
 
 _OP = "environment"

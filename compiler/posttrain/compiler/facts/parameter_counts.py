@@ -8,7 +8,7 @@ import functools
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from posttrain.compiler.facts.model_shapes import Architecture, Shape
+from posttrain.spec.architectures.model_shapes import Architecture, Shape
 
 CONV_KERNEL_SIZE = 4  # taps of the short convolution before linear attention
 

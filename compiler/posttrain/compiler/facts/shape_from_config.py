@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from posttrain.compiler.facts.model_shapes import Shape, find_architecture
-from posttrain.compiler.facts.transformers_config import CONFIG_KEYS
+from posttrain.spec.architectures.model_shapes import Shape, find_architecture
+from posttrain.spec.architectures.transformers_config import CONFIG_KEYS
 
 # Experts, linear attention and the variants of Falcon need more values than this module reads.
 _SUPPORTED_NAMES = ("split", "phi3", "gpt2", "neox", "bloom")

@@ -6,15 +6,11 @@ from dataclasses import field, replace
 
 from posttrain.compiler.text.yaml_tree import Entry, KeyPath, MappingNode, ScalarNode, node_at
 from posttrain.spec.diagnostic import Label, Span
+from posttrain.spec.image_names import IMAGE_TAG_PATTERN, strip_image_tag
 from posttrain.spec.lockfile import EntryId, Lockfile
 from posttrain.spec.record import record
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?\Z")
-# An image with a tag, or without one, which means the tag `latest`.
-_NAME_COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-IMAGE_TAG_PATTERN = re.compile(
-    rf"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?{_NAME_COMPONENT}(?:/{_NAME_COMPONENT})*(?::[A-Za-z0-9_][\w.-]{{0,127}})?"
-)
 _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 _DEFAULT_BRANCH = "main"
 
@@ -112,12 +108,6 @@ def _pin_image(root: MappingNode, path: KeyPath, pins: Pins) -> MappingNode:
     locked_label = Label(Span(pins.file, line, 1, line, 2), "the locked digest")
     leaf = ScalarNode(pinned, entry.node.span, pinned, True, (locked_label,))
     return _set_entry(root, (*path, "image"), Entry(entry.key_span, leaf))
-
-
-def strip_image_tag(image: str) -> str:
-    """The name of an image without its tag. A colon before the last slash separates a registry's port."""
-    start, slash, last = image.rpartition("/")
-    return f"{start}{slash}{last.partition(':')[0]}"
 
 
 def _hub_locations(root: MappingNode) -> Iterator[tuple[KeyPath, str, str]]:

@@ -4,9 +4,9 @@ attention. All activation terms of a stage read one such graph."""
 from dataclasses import replace
 from typing import NamedTuple
 
-from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.facts.parameter_counts import Matrix
 from posttrain.compiler.memory.workload import LoraAdapter, Workload
+from posttrain.spec.architectures.model_shapes import Shape
 
 
 class ActivationGraph(NamedTuple):

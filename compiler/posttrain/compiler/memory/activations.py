@@ -4,7 +4,6 @@ gradients."""
 from typing import NamedTuple
 
 from posttrain.compiler.facts import parameter_counts
-from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.facts.parameter_counts import Block
 from posttrain.compiler.memory import loss_memory, model_states
 from posttrain.compiler.memory.activation_graph import ActivationGraph, build_activation_graph
@@ -18,6 +17,7 @@ from posttrain.compiler.memory.saved_tensors import (
     sum_per_token,
 )
 from posttrain.compiler.memory.workload import Workload
+from posttrain.spec.architectures.model_shapes import Shape
 
 
 class MicroBatchMemory(NamedTuple):

@@ -1,9 +1,9 @@
 """The temporary memory of the backward pass of one layer, in addition to its saved tensors."""
 
-from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.facts.parameter_counts import Block
 from posttrain.compiler.memory.activation_graph import ActivationGraph
 from posttrain.compiler.memory.saved_tensors import SavedTensor, sum_per_token
+from posttrain.spec.architectures.model_shapes import Shape
 
 
 def layer_backward_bytes(graph: ActivationGraph, block: Block, saved: tuple[SavedTensor, ...]) -> float:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from posttrain.compiler.facts import parameter_counts
 from posttrain.compiler.facts.accelerators import Device
-from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.memory.generation_memory import BF16_BYTES, kv_cache_bytes
 from posttrain.compiler.memory.memory_terms import format_count
 from posttrain.compiler.memory.workload import RolloutWorkload, Workload
+from posttrain.spec.architectures.model_shapes import Shape
 
 # Model FLOPs utilization (MFU) of training, worst and best: full, LoRA, QLoRA
 MFU_FULL = (0.35, 0.45)

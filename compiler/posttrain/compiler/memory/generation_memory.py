@@ -2,7 +2,6 @@
 
 from posttrain.compiler.facts import parameter_counts
 from posttrain.compiler.facts.accelerators import Device
-from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.memory import sharding
 from posttrain.compiler.memory.backward_peak import layer_forward_bytes
 from posttrain.compiler.memory.memory_terms import (
@@ -15,6 +14,7 @@ from posttrain.compiler.memory.memory_terms import (
     memory_term,
 )
 from posttrain.compiler.memory.workload import RolloutWorkload, Workload
+from posttrain.spec.architectures.model_shapes import Shape
 
 BF16_BYTES = 2  # keys, values and weights in bf16
 CUDA_GRAPH_BYTES = 0.8 * GIB  # CUDA graphs for a few dozen batch sizes

@@ -5,9 +5,9 @@ fp32. In the full loss the logits, their fp32 copy and its log-softmax exist at 
 """
 
 from posttrain.compiler.facts import parameter_counts
-from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.memory.activation_graph import ActivationGraph
 from posttrain.compiler.memory.workload import Workload
+from posttrain.spec.architectures.model_shapes import Shape
 
 TILE_TOKENS = 4096
 TILE_VOCABULARY = 32768

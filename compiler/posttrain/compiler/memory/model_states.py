@@ -2,8 +2,8 @@
 sharding."""
 
 from posttrain.compiler.facts import parameter_counts
-from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.memory.workload import FrozenModel, LoraAdapter, Workload
+from posttrain.spec.architectures.model_shapes import Shape
 
 # Bytes of optimizer state per trained parameter, for fp32 and for bf16 weights. torch stores Adam's
 # moments in the format of the weights; 8-bit optimizers add a scale per block of 256.

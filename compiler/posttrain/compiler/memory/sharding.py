@@ -4,10 +4,10 @@ model."""
 from dataclasses import replace
 
 from posttrain.compiler.facts import parameter_counts
-from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.memory import model_states
 from posttrain.compiler.memory.memory_terms import MemoryTerm, format_count, memory_term
 from posttrain.compiler.memory.workload import Workload
+from posttrain.spec.architectures.model_shapes import Shape
 
 # The defaults of DeepSpeed, in elements: the size of a gradient bucket, and the gathered weights of stage 3
 REDUCE_BUCKET_SIZE = 500_000_000

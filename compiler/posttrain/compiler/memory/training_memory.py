@@ -7,7 +7,6 @@ end. The phases below cover both.
 from dataclasses import replace
 
 from posttrain.compiler.facts import parameter_counts
-from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.memory import loss_memory, model_states, sharding
 from posttrain.compiler.memory.activations import MicroBatchMemory, micro_batch_memory
 from posttrain.compiler.memory.backward_peak import layer_forward_bytes
@@ -19,6 +18,7 @@ from posttrain.compiler.memory.memory_terms import (
     memory_term,
 )
 from posttrain.compiler.memory.workload import FrozenModel, Workload
+from posttrain.spec.architectures.model_shapes import Shape
 
 
 def resident_terms(workload: Workload) -> tuple[MemoryTerm, ...]:

@@ -6,7 +6,7 @@ adds a trained value model and a frozen reward model.
 
 from typing import Literal
 
-from posttrain.compiler.facts.model_shapes import Shape
+from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.record import record
 
 Strategy = Literal["single", "ddp", "zero1", "zero2", "zero3", "fsdp"]

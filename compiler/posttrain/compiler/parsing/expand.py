@@ -4,7 +4,6 @@ import posixpath
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.parsing.overlay import drop_keys, nested_mapping, overlay
 from posttrain.compiler.parsing.parse import parse
 from posttrain.compiler.parsing.typed_recipe import normalize_sections
@@ -12,6 +11,7 @@ from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
 from posttrain.compiler.text.yaml_tree import Entry, MappingNode, Node, ScalarNode, SequenceNode
 from posttrain.compiler.user_files import missing_file_help, shorten_path
 from posttrain.spec.diagnostic import Code, Label, Span
+from posttrain.spec.suggestions import hint
 
 BAD_BASE_FILE = Code(
     "PT0111",

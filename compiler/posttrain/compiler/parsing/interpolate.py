@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.parsing.matrix import Leg
 from posttrain.compiler.text.yaml_tree import Entry, MappingNode, Node, ScalarNode, SequenceNode
 from posttrain.spec.diagnostic import Code, Label
+from posttrain.spec.suggestions import hint
 
 UNKNOWN_VARIABLE = Code(
     "PT0121",

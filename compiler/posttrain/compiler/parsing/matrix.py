@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.parsing.validation_diagnostics import describe_node
 from posttrain.compiler.text.yaml_tree import MappingNode, Node, ScalarNode, SequenceNode
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.record import record
+from posttrain.spec.suggestions import hint
 
 MAX_LEGS = 1000
 

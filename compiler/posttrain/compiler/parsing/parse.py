@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.parsing.parse_codes import (
     DUPLICATE_KEY,
     MAX_BYTES,
@@ -28,6 +27,7 @@ from posttrain.compiler.text.yaml_tree import (
     apply_merge_keys,
 )
 from posttrain.spec.diagnostic import Label, Span
+from posttrain.spec.suggestions import hint
 
 
 class _ParseAborted(Exception):

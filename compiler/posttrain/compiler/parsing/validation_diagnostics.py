@@ -6,7 +6,6 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
-from posttrain.compiler.diagnosis.suggest import did_you_mean, format_choices
 from posttrain.compiler.text.yaml_tree import (
     KeyPath,
     MappingNode,
@@ -20,6 +19,7 @@ from posttrain.spec.declaration_fields import Declaration, keys_of
 from posttrain.spec.declarations import Secret
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.field_types import NAME_PATTERN
+from posttrain.spec.suggestions import did_you_mean, format_choices
 from posttrain.spec.validation import DeclarationError, FieldError, parse_declaration
 
 UNKNOWN_KEY = Code(

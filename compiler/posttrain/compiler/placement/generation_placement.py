@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from posttrain.compiler.facts.accelerators import Device
-from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.memory.duration import ExpectedWork
 from posttrain.compiler.memory.memory_estimate import MemoryEstimate, estimate_memory
 from posttrain.compiler.memory.workload import RolloutWorkload, Workload
@@ -16,6 +15,7 @@ from posttrain.compiler.placement.stage_workload import (
     weight_element_size,
 )
 from posttrain.compiler.placement.target import Target
+from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.inference import Sampling
 from posttrain.spec.model_declaration import Model
 from posttrain.spec.plan import Launch

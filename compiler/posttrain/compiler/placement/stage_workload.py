@@ -6,12 +6,12 @@ from typing import Any, Literal, NamedTuple
 
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.data.table_schema import TableSchema
-from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.compiler.facts.parameter_counts import linear_module_names
 from posttrain.compiler.memory.duration import ExpectedWork
 from posttrain.compiler.memory.workload import FrozenModel, LoraAdapter, RolloutWorkload, Strategy, Workload
 from posttrain.compiler.placement.target import Target
 from posttrain.compiler.resolution.lineage import trains_in_float32
+from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.inference import Sampling
 from posttrain.spec.model_declaration import Model
 

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.facts.accelerators import Device, accelerator_names, find_accelerator
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.hardware import Hardware
+from posttrain.spec.suggestions import hint
 
 UNKNOWN_GPU = Code(
     "PT1001",

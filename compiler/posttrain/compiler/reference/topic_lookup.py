@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from posttrain.compiler.diagnosis.key_suggestions import native_keys
-from posttrain.compiler.diagnosis.suggest import closest_match
 from posttrain.compiler.diagnostic_codes import all_codes
 from posttrain.compiler.reference.concepts import CONCEPTS, Concept
 from posttrain.compiler.reference.extension_topics import KIND_TITLES, extension_topics
@@ -14,6 +13,7 @@ from posttrain.compiler.reference.topics import Topic, TopicField, language_topi
 from posttrain.compiler.render.code_page import render_code_page
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Catalog
+from posttrain.spec.suggestions import closest_match
 
 # A path can contain user-defined names: of a stage, or of a reward and a node.
 _MAX_USER_NAMES = 2

@@ -6,7 +6,6 @@ from typing import Literal
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.parsing.typed_recipe import VALID_NAME, TypedRecipe
 from posttrain.compiler.resolution.references import (
     NodeKind,
@@ -24,6 +23,7 @@ from posttrain.spec.diagnostic import Code
 from posttrain.spec.eval_stages import Benchmark, Evaluate, Gate
 from posttrain.spec.extension import Catalog
 from posttrain.spec.record import record
+from posttrain.spec.suggestions import hint
 from posttrain.spec.train_stage import Train
 
 __all__ = ["CODES", "NodeKind", "Ref", "ResolvedRecipe", "inference_models", "resolve_names"]

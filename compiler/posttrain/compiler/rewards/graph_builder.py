@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.rewards import reward_codes
 from posttrain.compiler.rewards.op_arguments import OpArguments, parse_arguments
 from posttrain.compiler.rewards.operand_values import (
@@ -27,6 +26,7 @@ from posttrain.spec.declarations import Endpoint, Reward
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Params, RewardOp
 from posttrain.spec.plan import UserFile
+from posttrain.spec.suggestions import hint
 
 MAX_DEPTH = 100
 

@@ -14,7 +14,6 @@ from posttrain.compiler.benchmarks.benchmark_codes import (
 from posttrain.compiler.benchmarks.custom_task import read_custom_task
 from posttrain.compiler.benchmarks.lm_eval_tasks import TaskKind
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe, inference_models
 from posttrain.compiler.stages.eval_stage import Metric
 from posttrain.compiler.stages.inference import InferenceConfig, InferenceTarget
@@ -28,6 +27,7 @@ from posttrain.spec.eval_stages import Benchmark
 from posttrain.spec.extension import Engine
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
+from posttrain.spec.suggestions import hint
 
 _COMMIT = re.compile("[0-9a-f]{40}")  # branches and tags can move
 _RATE, _ANY = Interval(0.0, 1.0), Interval.unbounded()

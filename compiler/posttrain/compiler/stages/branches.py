@@ -5,12 +5,12 @@ from typing import Any
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.eval_stages import Branch, Gate
 from posttrain.spec.recipe import AnyStage
+from posttrain.spec.suggestions import hint
 
 _BRANCHED = (
     "  check: {eval: sft, data: sums.test, reward: right, metrics: {score: {mean: returns}}}\n",

@@ -9,7 +9,6 @@ from posttrain.compiler.data import data_codes
 from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_of
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.rewards.graph import RewardGraph
 from posttrain.compiler.stages.inference import InferenceConfig, check_inference
@@ -21,6 +20,7 @@ from posttrain.spec.column_types import SCALAR_TYPES, Columns, Interval
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.eval_stages import Evaluate
 from posttrain.spec.record import record
+from posttrain.spec.suggestions import hint
 
 BAD_METRIC = Code(
     "PT0611",

@@ -5,7 +5,6 @@ from typing import Any
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.stages.eval_stage import Metric, StageWithMetrics
 from posttrain.compiler.stages.statistical_power import GATE_EXAMPLE, check_power
@@ -13,6 +12,7 @@ from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.eval_stages import Condition, Gate
 from posttrain.spec.record import record
+from posttrain.spec.suggestions import hint
 
 BAD_CONDITION = Code(
     "PT0701",

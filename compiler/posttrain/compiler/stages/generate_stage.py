@@ -6,7 +6,6 @@ from typing import Any
 
 from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_of
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.rewards.graph import RewardGraph
 from posttrain.compiler.stages.inference import InferenceConfig, check_inference
@@ -19,6 +18,7 @@ from posttrain.spec.column_types import SCALAR_TYPES, Columns
 from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.inference import Dialogue, MinScore
 from posttrain.spec.record import record
+from posttrain.spec.suggestions import hint
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 

@@ -7,7 +7,6 @@ from typing import Any
 from posttrain.compiler.data import data_codes
 from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_of
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.seeds import seed_for
 from posttrain.compiler.stages.inference_codes import BAD_FEW_SHOT, BAD_PROMPT_TEMPLATE
@@ -20,6 +19,7 @@ from posttrain.spec.eval_stages import Evaluate
 from posttrain.spec.inference import FewShot
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
+from posttrain.spec.suggestions import hint
 
 PROMPT_PLACEHOLDER = "{prompt}"
 _ANSWER_TYPES = ("text", "integer", "number", "any")

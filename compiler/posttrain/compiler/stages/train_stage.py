@@ -6,7 +6,6 @@ from posttrain.compiler.data import data_codes
 from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_of
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.parsing.validation_diagnostics import validate
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.rewards.graph import RewardGraph
@@ -16,6 +15,7 @@ from posttrain.spec.column_types import Columns, is_assignable
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Method, Params, Schedule
 from posttrain.spec.record import record
+from posttrain.spec.suggestions import hint
 from posttrain.spec.train_stage import Train
 
 UNKNOWN_METHOD = Code(

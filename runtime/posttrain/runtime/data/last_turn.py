@@ -4,11 +4,11 @@ from typing import Any
 
 from pydantic import Field
 
-from posttrain.compiler.data.sql import quote_identifier
 from posttrain.runtime.data.row_tables import check_columns, replace_rows
 from posttrain.runtime.errors import StepError
 from posttrain.spec.column_types import Columns
 from posttrain.spec.extension import DataOp, Params
+from posttrain.spec.sql_types import quote_identifier
 
 _MIN_TURNS = 2  # a prompt and its answer
 

@@ -6,8 +6,8 @@ The table has two hidden columns: `__row`, the index, and `__part`, the part tha
 from collections.abc import Sequence
 from typing import Any
 
-from posttrain.compiler.data.sql import quote_identifier
 from posttrain.spec.column_types import Columns
+from posttrain.spec.sql_types import quote_identifier
 
 
 def replace_rows(connection: Any, query: str, values: Sequence[Any] = ()) -> None:

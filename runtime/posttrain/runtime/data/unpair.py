@@ -4,10 +4,10 @@ from typing import Any
 
 from pydantic import Field
 
-from posttrain.compiler.data.sql import quote_identifier
 from posttrain.runtime.data.row_tables import check_columns, replace_rows
 from posttrain.spec.column_types import Columns
 from posttrain.spec.extension import DataOp, Params
+from posttrain.spec.sql_types import quote_identifier
 
 
 class Unpair(Params):

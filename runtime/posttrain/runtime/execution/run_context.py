@@ -1,11 +1,12 @@
 """The context of a run: where and how its plan is executed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.execution.selection import Selection
+from posttrain.runtime.execution.stop_request import StopRequest
 from posttrain.runtime.machine import Machine, this_machine
 from posttrain.runtime.runners.dispatch import RunnerDispatch
 from posttrain.runtime.store.home import Home
@@ -14,13 +15,6 @@ from posttrain.spec.record import record
 
 # Called on every change with the id of the step, its new state, and details.
 StateListener = Callable[[str, str, Mapping[str, Any]], None]
-
-
-@dataclass
-class RunStop:
-    """The requested stop: 1 lets steps save their state, 2 kills them."""
-
-    level: int = 0
 
 
 @record(kw_only=True)
@@ -35,5 +29,5 @@ class RunContext:
     # The steps to execute; all when None.
     selection: Selection | None = None
     runner: RunnerDispatch = field(default_factory=RunnerDispatch)
-    stop_request: RunStop = field(default_factory=RunStop)
+    stop_request: StopRequest = field(default_factory=StopRequest)
     machine: Machine = field(default_factory=lambda: this_machine(gpus=False))

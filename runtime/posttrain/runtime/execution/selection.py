@@ -7,8 +7,10 @@ a gate in `--skip` holds back nothing.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from posttrain.runtime.execution.run_errors import SelectionError
 from posttrain.spec.plan import Plan, Step
 from posttrain.spec.record import record
+from posttrain.spec.suggestions import hint
 
 _DECLARED_KINDS = ("model", "data")
 
@@ -29,10 +31,6 @@ class Selection:
 
     steps: frozenset[str]
     skipped: frozenset[str] = frozenset()
-
-
-class SelectionError(ValueError):
-    """A selection with an unknown stage, or with a missing input or gate."""
 
 
 def select_steps(plan: Plan, options: SelectionOptions) -> Selection:
@@ -107,8 +105,6 @@ def _resolve_names(plan: Plan, names: Iterable[str]) -> set[str]:
     for name in names:
         matching = {id for id in ids if name in (id, id.partition("@")[0])}
         if not matching:
-            from posttrain.compiler.diagnosis.suggest import hint
-
             raise SelectionError(f"the recipe has no stage `{name}`; {hint(name, ids, what='stages')[0]}")
         found |= matching
     return found

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from posttrain.compiler.lockfile.pins import strip_image_tag
 from posttrain.runtime.errors import StepError
+from posttrain.spec.image_names import strip_image_tag
 
 _INDEX_TYPES = (
     "application/vnd.oci.image.index.v1+json",

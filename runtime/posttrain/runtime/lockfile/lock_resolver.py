@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from posttrain.compiler.lockfile.pins import strip_image_tag
 from posttrain.runtime.lockfile.hub_revisions import resolve_commit
 from posttrain.runtime.lockfile.image_digests import platform_digests, resolve_tag
+from posttrain.spec.image_names import strip_image_tag
 from posttrain.spec.lockfile import EntryId
 
 # Called before each query.

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from posttrain.compiler.facts.model_shapes import find_architecture
 from posttrain.runtime import atomic_io
 from posttrain.runtime.errors import StepError
+from posttrain.spec.architectures.model_shapes import find_architecture
 
 BASE_FILE = "base.json"
 _CONFIG_FILE = "adapter_config.json"

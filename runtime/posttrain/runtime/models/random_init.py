@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from posttrain.compiler.facts.shape_from_init import shape_from_init as shape_of
-from posttrain.compiler.facts.transformers_config import transformers_config
 from posttrain.runtime.errors import StepError
+from posttrain.spec.architectures.shape_from_init import shape_from_init as shape_of
+from posttrain.spec.architectures.transformers_config import transformers_config
 
 
 def random_model(declared: Mapping[str, Any], tokenizer: Any, seed: int) -> Any:

@@ -20,7 +20,7 @@ _COMMAND = ["python", "-m", "posttrain.runtime.runners.image_check"]
 
 def planned_versions() -> dict[str, str]:
     """The versions that this release expects: its own, and the pinned ones."""
-    from posttrain.compiler.facts.pinned_versions import PINNED_VERSIONS
+    from posttrain.spec.pinned_versions import PINNED_VERSIONS
     from posttrain.spec.version import VERSION
 
     return {"posttrain": VERSION, **PINNED_VERSIONS}

@@ -6,10 +6,10 @@ names the row.
 
 from typing import Any
 
-from posttrain.compiler.data.sql import column_type, quote_identifier, sql_type
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.sources.type_inference import is_readable_as, mismatch_message
 from posttrain.spec.column_types import Columns, Type
+from posttrain.spec.sql_types import column_type, quote_identifier, sql_type
 
 _JSON_TYPES = {
     "text": "'VARCHAR', 'BIGINT', 'UBIGINT', 'DOUBLE', 'BOOLEAN'",

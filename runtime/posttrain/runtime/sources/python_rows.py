@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from posttrain.compiler.data.sql import quote_identifier
 from posttrain.runtime.sources.column_casting import load_json_columns
 from posttrain.spec.column_types import Columns
+from posttrain.spec.sql_types import quote_identifier
 
 
 def load_python_rows(connection: Any, rows: Sequence[Mapping[str, Any]], columns: Columns) -> None:

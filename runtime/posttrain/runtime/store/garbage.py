@@ -88,6 +88,11 @@ def remove_garbage(home: Home, item: GarbageItem) -> bool:
     return True
 
 
+def remove_all_garbage(home: Home, items: Sequence[GarbageItem]) -> int:
+    """Delete the items; returns how many are in use and stay."""
+    return sum(not remove_garbage(home, item) for item in items)
+
+
 def _run_folders(home: Home) -> list[Path]:
     if not home.runs.is_dir():
         return []

@@ -8,6 +8,28 @@ from posttrain.runtime.store.verify_findings import Finding, VerifyProgress
 from posttrain.runtime.store.verify_products import product_bytes, verify_products
 from posttrain.runtime.store.verify_runs import verify_runs
 from posttrain.runtime.store.verify_workdirs import verify_workdirs
+from posttrain.spec.record import record
+
+IN_USE = "not repaired: in use by a run"
+NOT_REPAIRABLE = "not repaired: it cannot be rebuilt, and no run needs it"
+
+
+@record
+class CheckedFinding:
+    """A finding, and what a repair did, as text; empty when no repair was requested."""
+
+    finding: Finding
+    repair: str = ""
+
+    @property
+    def is_repaired(self) -> bool:
+        return self.repair not in ("", IN_USE, NOT_REPAIRABLE)
+
+
+def check_home(home: Home, progress: VerifyProgress, *, repair_damage: bool) -> list[CheckedFinding]:
+    """Verify a whole home first, and then repair its findings on request."""
+    found = list(verify_home(home, progress))
+    return [CheckedFinding(one, repair(home, one) if repair_damage else "") for one in found]
 
 
 def verify_home(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
@@ -25,7 +47,7 @@ def total_bytes(home: Home) -> int:
 def repair(home: Home, finding: Finding) -> str:
     """Repair a finding unless the item is in use; returns what was done, as text."""
     if finding.repair is None:
-        return "not repaired: it cannot be rebuilt, and no run needs it"
+        return NOT_REPAIRABLE
     lock = _try_lock_for(home, finding)
     if lock is None:
         return IN_USE
@@ -34,9 +56,6 @@ def repair(home: Home, finding: Finding) -> str:
     finally:
         lock.discard()
     return finding.repair_note
-
-
-IN_USE = "not repaired: in use by a run"
 
 
 def _try_lock_for(home: Home, finding: Finding) -> Lock | None:

@@ -5,7 +5,12 @@ tied embeddings). Other values come from the configuration of the family in tran
 of experts, and the layers with a window or linear attention.
 """
 
-from posttrain.compiler.facts.model_shapes import Architecture, Shape, architecture_names, find_architecture
+from posttrain.spec.architectures.model_shapes import (
+    Architecture,
+    Shape,
+    architecture_names,
+    find_architecture,
+)
 
 _DEFAULTS: dict[str, dict[str, int]] = {
     "mixtral": {"experts": 8, "active_experts": 2},

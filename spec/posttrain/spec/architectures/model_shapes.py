@@ -1,14 +1,14 @@
 """The shape of a model: the numbers that decide its parameters, its memory and its time.
 
-`find_shape` returns the shape of a published model by its hub id; `shape_from_init` returns the shape of a
-model that a recipe creates. Everything else about a model, such as its parameter counts and its
-configuration, is computed from the frozen `Shape`.
+`shape_from_init` returns the shape of a model that a recipe creates; the compiler knows the shapes of
+published models. Everything else about a model, such as its parameter counts and its configuration, is
+computed from the frozen `Shape`.
 """
 
 import functools
+import json
+import pkgutil
 from typing import Any, Literal, NamedTuple
-
-from posttrain.compiler.facts.fact_tables import load_table
 
 
 class Architecture(NamedTuple):
@@ -81,7 +81,7 @@ class Shape(NamedTuple):
 @functools.cache
 def find_architecture(name: str) -> Architecture | None:
     """Return an architecture by its `model_type` in transformers, with or without `_text`."""
-    rows = load_table("architectures")
+    rows = _architecture_rows()
     key = next((k for k in (name, f"{name}_text") if k in rows), None)
     if key is None:
         return None
@@ -110,35 +110,12 @@ def find_architecture(name: str) -> Architecture | None:
 
 
 def architecture_names() -> tuple[str, ...]:
-    return tuple(load_table("architectures"))
-
-
-def find_shape(model: str) -> Shape | None:
-    """Return the shape of a published model, or of a copy under another owner's name."""
-    ids = _rows_by_id()
-    row = ids.get(model.lower()) or ids.get(model.lower().rpartition("/")[2])
-    return None if row is None else _shape_from_row(model, row)
-
-
-def published_model_ids() -> tuple[str, ...]:
-    return tuple(name for row in load_table("models") for name in row["ids"])
+    return tuple(_architecture_rows())
 
 
 @functools.cache
-def _rows_by_id() -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for row in load_table("models"):
-        for name in row["ids"]:
-            found[name.lower()] = row
-            found.setdefault(name.lower().rpartition("/")[2], row)
-    return found
-
-
-def _shape_from_row(name: str, row: dict[str, Any]) -> Shape:
-    arch = find_architecture(row["architecture"])
-    assert arch is not None, f"models.json names an unknown architecture: {row['architecture']}"
-    fields = {k: v for k, v in row.items() if k not in ("ids", "architecture", "published")}
-    fields.setdefault("kv_heads", row["heads"])
-    fields.setdefault("head_dim", row["hidden"] // row["heads"])
-    fields.setdefault("tied", arch.tied)
-    return Shape(name=name, architecture=arch, **fields)
+def _architecture_rows() -> dict[str, dict[str, Any]]:
+    # `importlib.resources` would take longer to import than the table takes to read.
+    text = pkgutil.get_data(__package__ or "", "architectures.json")
+    assert text is not None, "the package contains the table of architectures"
+    return json.loads(text)

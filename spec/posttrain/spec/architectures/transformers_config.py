@@ -1,6 +1,6 @@
 """Converts a shape to the configuration from which transformers builds the same model."""
 
-from posttrain.compiler.facts.model_shapes import Shape
+from posttrain.spec.architectures.model_shapes import Shape
 
 # The configuration keys of architectures that differ from the common names.
 CONFIG_KEYS = {

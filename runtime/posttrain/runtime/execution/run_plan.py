@@ -1,0 +1,144 @@
+"""Runs a plan: checks that it can run here, executes its steps, and records the run in the home.
+
+Every client calls this function: the command line, and programs that compile a recipe or read a plan file.
+"""
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from posttrain.runtime.execution.executor import execute
+from posttrain.runtime.execution.run_context import RunContext
+from posttrain.runtime.execution.run_errors import HomeNotWritable, UnmetRequirements
+from posttrain.runtime.execution.run_observer import RunObserver
+from posttrain.runtime.execution.selection import Selection, SelectionOptions, check_selection, select_steps
+from posttrain.runtime.execution.step_progress import SATISFIED_STATES
+from posttrain.runtime.execution.stop_request import StopRequest
+from posttrain.runtime.machine import Machine, this_machine, unmet_requirements
+from posttrain.runtime.store.file_locks import acquire_lock
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.journal import Journal
+from posttrain.runtime.store.runs import finish_run, new_run
+from posttrain.spec.plan import Plan, Step
+from posttrain.spec.record import record
+
+# Steps in these states have not changed anything, so the run needs no report.
+_UNCHANGED_STATES = ("cached", "skipped")
+
+
+@record(kw_only=True)
+class RunOptions:
+    """How to run a plan."""
+
+    # The file from which the plan was compiled. It is not read: its folder contains the user's files.
+    recipe: Path
+    # The stages to run; all steps of the plan when None.
+    selection: SelectionOptions | None = None
+    # The resources that the steps can use; those of this machine when None.
+    machine: Machine | None = None
+    # Whether to send metrics to the trackers that the plan names.
+    track: bool = True
+    # Whether to write the HTML report at the end.
+    report: bool = True
+
+
+@record(kw_only=True)
+class RunResult:
+    """The result of a run that started."""
+
+    # The folder of the run.
+    run: Path
+    # The final state of each step of the plan, by id.
+    states: Mapping[str, str]
+    # Whether a stop was requested.
+    stopped: bool
+    # The report; None when it was not requested, when no step ran, or after an error.
+    report: Path | None = None
+    # Why the report could not be written. It does not change the result of the run.
+    report_error: str = ""
+
+    @property
+    def succeeded(self) -> bool:
+        return all(state in SATISFIED_STATES for state in self.states.values())
+
+
+def run_plan(
+    plan: Plan,
+    home: Home,
+    options: RunOptions,
+    observer: RunObserver | None = None,
+    stop_request: StopRequest | None = None,
+) -> RunResult:
+    """Run a plan; finished steps are not run again, and interrupted ones resume.
+
+    Returns the result also when steps fail. Raises `RunRefused` if the run cannot start. `stop_request` stops
+    the run from a signal handler or from another thread.
+    """
+    observer = observer or RunObserver()
+    stop_request = stop_request or StopRequest()
+    selection = None if options.selection is None else select_steps(plan, options.selection)
+    if problem := home.write_problem():
+        raise HomeNotWritable(home.root, problem)
+    machine = _check_requirements(plan, home, selection, options.machine)
+    run = new_run(home, plan, options.recipe.absolute())
+    alive = acquire_lock(home.run_lock(run))
+    try:
+        with closing(Journal(run / "journal.sqlite")) as journal:
+            context = RunContext(
+                home=home,
+                recipe_dir=options.recipe.parent,
+                journal=journal,
+                on_state_change=observer.on_change,
+                run_name=run.name,
+                selection=selection,
+                stop_request=stop_request,
+                machine=machine,
+            )
+            with _launch_trackers(plan, home, run, options, observer), observer.execution(run):
+                states = execute(plan, context)
+            finish_run(journal, states)
+    finally:
+        alive.discard()
+    result = RunResult(run=run, states=states, stopped=stop_request.level > 0)
+    return _with_report(home, result) if options.report else result
+
+
+def _check_requirements(
+    plan: Plan, home: Home, selection: Selection | None, machine: Machine | None
+) -> Machine:
+    """Check that every selected step can run; return the resources that the steps can use."""
+
+    def is_finished(step: Step) -> bool:
+        return step.pinned and home.store.find(step.key) is not None
+
+    if selection is not None:
+        check_selection(plan, selection, is_finished)
+    machine = machine or this_machine(gpus=any(step.resources.gpus for step in plan.steps))
+    chosen: Iterable[Step] = (step for step in plan.steps if selection is None or step.id in selection.steps)
+    oversized = [step for step in chosen if unmet_requirements([step], machine) and not is_finished(step)]
+    if oversized:
+        raise UnmetRequirements(unmet_requirements(oversized, machine))
+    return machine
+
+
+def _launch_trackers(
+    plan: Plan, home: Home, run: Path, options: RunOptions, observer: RunObserver
+) -> AbstractContextManager[object]:
+    if not plan.tracking or not options.track:
+        return nullcontext()
+    from posttrain.runtime.trackers.tracker_launcher import TrackerLauncher
+
+    return TrackerLauncher(plan, home, run, observer.note)
+
+
+def _with_report(home: Home, result: RunResult) -> RunResult:
+    """Write the report, if the run changed anything."""
+    from posttrain.runtime.report.report_writer import write_report
+
+    if all(state in _UNCHANGED_STATES for state in result.states.values()):
+        return result
+    try:
+        return replace(result, report=write_report(home, result.run))
+    except Exception as error:
+        return replace(result, report_error=str(error))

@@ -1,0 +1,1 @@
+"""Reads the runs of a home: their states, results, logs and products."""

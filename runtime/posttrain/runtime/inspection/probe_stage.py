@@ -1,0 +1,55 @@
+"""Probes a training stage of a run: rebuilds the context of its step, and samples completions."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.events import EventWriter
+from posttrain.runtime.inspection.run_lookup import find_training_step
+from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.journal import Journal
+from posttrain.runtime.store.runs import find_step_key, find_step_product
+from posttrain.runtime.training.probe import ProbeOptions, probe
+from posttrain.spec.plan import Step
+
+
+def probe_stage(home: Home, run: Path, stage: str, options: ProbeOptions) -> dict[str, Any]:
+    """The report of a probe of a stage's product, or of its newest checkpoint while it trains.
+
+    Raises `UnknownName` when the run has no such training stage, and `StepError` when nothing can be sampled.
+    """
+    step = find_training_step(run, stage)
+    product = find_step_product(home, run, stage)
+    with TemporaryDirectory() as scratch:
+        context = _step_context(home, run, step, Path(scratch))
+        return probe(context, product.files if product else None, options)
+
+
+def _step_context(home: Home, run: Path, step: Step, scratch: Path) -> StepContext:
+    """The context in which the code of the stage runs, with a temporary output folder."""
+    inputs: dict[str, Path] = {}
+    for role, source in step.inputs.items():
+        product = find_step_product(home, run, source.step)
+        if product is None:
+            raise StepError(
+                f"`{source.step}`, an input of `{step.id}`, has not finished", "wait until it ends"
+            )
+        inputs[role] = product.files
+    folder = _recipe_folder(run)
+    return StepContext(
+        step=step,
+        inputs=inputs,
+        files={role: folder / file.path for role, file in step.files.items()},
+        out=scratch,
+        work=home.workdir(find_step_key(run, step.id) or ""),
+        events=EventWriter(scratch / "events.jsonl"),
+    )
+
+
+def _recipe_folder(run: Path) -> Path:
+    journal = Journal(run / "journal.sqlite")
+    folder = Path(str(journal.get("recipe", "."))).parent
+    journal.close()
+    return folder

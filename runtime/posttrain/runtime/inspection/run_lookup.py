@@ -1,0 +1,59 @@
+"""Finds the runs, steps and products that a user names."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.runs import find_step_product, last_run, list_runs, load_plan, step_ids
+from posttrain.spec.plan import Plan, Step
+from posttrain.spec.suggestions import hint
+
+
+class UnknownName(Exception):
+    """A name that no run, or no step of the run, has."""
+
+
+def find_run(home: Home, name: str | None) -> Path:
+    """The run whose name starts with `name`; without a name, the newest run."""
+    if name is None:
+        found = last_run(home)
+        if found is None:
+            raise UnknownName(f"no runs in {home.root}; start one with `recipe run PATH`, or set --home")
+        return found
+    matching = [folder for folder in list_runs(home) if folder.name.startswith(name)]
+    if len(matching) != 1:
+        what = "no run" if not matching else "more than one run"
+        raise UnknownName(f"{what} in {home.root} has a name that starts with `{name}`")
+    return matching[0]
+
+
+def find_product(home: Home, run: Path, id: str) -> Path | None:
+    """The files of the product of a step; None when the step has not finished."""
+    check_step(run, id)
+    product = find_step_product(home, run, id)
+    return product.files if product else None
+
+
+def check_step(run: Path, id: str) -> None:
+    """Raise `UnknownName` when the run has no step with this id."""
+    _check_known(run, id, step_ids(run), "step")
+
+
+def find_training_step(run: Path, id: str) -> Step:
+    """A training step of the plan of a run."""
+    plan = read_plan(run)
+    _check_known(run, id, [step.id for step in plan.steps if step.kind == "train"], "training stage")
+    return plan.step(id)
+
+
+def read_plan(run: Path) -> Plan:
+    """The plan of a run."""
+    plan = load_plan(run)
+    if plan is None:
+        raise UnknownName(f"the run {run.name} has no readable plan")
+    return plan
+
+
+def _check_known(run: Path, id: str, known: Sequence[str], what: str) -> None:
+    if id not in known:
+        raise UnknownName(f"the run {run.name} has no {what} `{id}`; {hint(id, known, what=f'{what}s')[0]}")

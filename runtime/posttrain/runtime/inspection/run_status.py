@@ -1,0 +1,112 @@
+"""Reads the states and results of runs from their journals and products."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from sqlite3 import DatabaseError
+from typing import Any
+
+from posttrain.runtime.events import last_metrics
+from posttrain.runtime.store.file_locks import is_held
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.journal import DamagedJournal, Journal, JournalEntry
+from posttrain.runtime.store.runs import list_runs
+from posttrain.spec.record import record
+
+_STATES_WITH_RESULTS = ("done", "cached", "running")
+
+
+class UnreadableStatus(Exception):
+    """A run whose journal is missing or damaged."""
+
+
+@record(kw_only=True)
+class StepStatus:
+    """The record of a step, and its result."""
+
+    entry: JournalEntry
+    # The facts of its product. Steps without a result have none.
+    facts: Mapping[str, Any]
+    # The last metrics of a training.
+    metrics: Mapping[str, float]
+
+
+@record(kw_only=True)
+class RunStatus:
+    """The record of a run."""
+
+    name: str
+    # The path of the recipe.
+    recipe: str | None
+    # When the run began and ended, in seconds since the epoch.
+    began: float | None
+    ended: float | None
+    # None when the run has not ended, or was killed.
+    result: str | None
+    steps: tuple[StepStatus, ...]
+
+
+@record(kw_only=True)
+class RunSummary:
+    """A run as a line of a list."""
+
+    name: str
+    recipe: str | None = None
+    began: float | None = None
+    ended: float | None = None
+    result: str | None = None
+    # The result, or `running`, `interrupted`, `journal damaged`, `no journal`.
+    state: str
+    # The number of steps in each state.
+    steps: Mapping[str, int]
+
+    @property
+    def seconds(self) -> float | None:
+        """The duration; None when it is not known, or when the clock went back during the run."""
+        if self.began is None or self.ended is None or self.ended < self.began:
+            return None
+        return self.ended - self.began
+
+
+def read_run_status(home: Home, run: Path) -> RunStatus:
+    """The states and results of all steps. Raises `UnreadableStatus` for a damaged journal."""
+    try:
+        about, entries = _read_journal(run)
+    except (DamagedJournal, DatabaseError) as error:
+        raise UnreadableStatus(str(error)) from None
+    return RunStatus(name=run.name, **about, steps=tuple(_step_status(home, entry) for entry in entries))
+
+
+def list_run_summaries(home: Home) -> Iterator[RunSummary]:
+    """All runs, the newest last."""
+    for run in list_runs(home):
+        yield _run_summary(home, run)
+
+
+def _run_summary(home: Home, run: Path) -> RunSummary:
+    try:
+        about, entries = _read_journal(run)
+    except (DamagedJournal, DatabaseError):
+        state = "journal damaged" if (run / "journal.sqlite").exists() else "no journal"
+        return RunSummary(name=run.name, state=state, steps={})
+    state = about["result"] or ("running" if is_held(home.run_lock(run)) else "interrupted")
+    return RunSummary(name=run.name, **about, state=state, steps=Counter(entry.state for entry in entries))
+
+
+def _read_journal(run: Path) -> tuple[dict[str, Any], list[JournalEntry]]:
+    """What the journal records about the run, and about each step."""
+    journal = Journal(run / "journal.sqlite", read=True)
+    about = {name: journal.get(name) for name in ("recipe", "began", "ended", "result")}
+    entries = journal.entries()
+    journal.close()
+    return about, entries
+
+
+def _step_status(home: Home, entry: JournalEntry) -> StepStatus:
+    """The facts of a product come from its manifest, which a checksum protects, not from the journal."""
+    if entry.state not in _STATES_WITH_RESULTS:
+        return StepStatus(entry=entry, facts={}, metrics={})
+    product = home.store.find_manifest(entry.key)
+    facts = product.facts if product else entry.facts
+    folder = product.record if product else home.workdir(entry.key) / "record"
+    return StepStatus(entry=entry, facts=facts, metrics=last_metrics(folder / "events.jsonl"))

@@ -1,0 +1,65 @@
+"""Reads and updates the lock file next to a recipe."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from posttrain.runtime.atomic_io import write_text
+from posttrain.runtime.lockfile.lock_resolver import QueryListener, resolve_entries
+from posttrain.spec.lockfile import EntryId, Lockfile, LockfileError, format_lock, parse_lock, salvage_lock
+from posttrain.spec.record import record
+
+
+@record(kw_only=True)
+class LockUpdate:
+    """The entries of a lock file before and after an update."""
+
+    before: Mapping[EntryId, str]
+    after: Mapping[EntryId, str]
+
+    @property
+    def added(self) -> int:
+        return sum(id not in self.before for id in self.after)
+
+    @property
+    def changed(self) -> int:
+        return sum(self.before.get(id, value) != value for id, value in self.after.items())
+
+    @property
+    def removed(self) -> int:
+        return sum(id not in self.after for id in self.before)
+
+
+def read_lock(path: Path) -> Lockfile:
+    """A lock file; empty if the file does not exist. Raises `LockfileError` for an unreadable line."""
+    return parse_lock(_read_text(path)) if path.exists() else Lockfile({})
+
+
+def salvage_lock_file(path: Path) -> tuple[Lockfile, LockfileError | None]:
+    """The readable entries of a lock file, and the error of its first unreadable line."""
+    try:
+        return read_lock(path), None
+    except LockfileError as error:
+        return salvage_lock(_read_text(path)), error
+
+
+def update_lock(
+    path: Path,
+    before: Lockfile,
+    required: Mapping[EntryId, str | None],
+    on_query: QueryListener,
+    *,
+    upgrade: bool,
+) -> LockUpdate:
+    """Write the required entries. Those of `before` keep their values, unless `upgrade` resolves all again.
+
+    Raises StepError when a query fails.
+    """
+    values = resolve_entries(required, {} if upgrade else before.values, on_query)
+    text = format_lock(values)
+    if not path.exists() or path.read_bytes() != text.encode():
+        write_text(path, text)
+    return LockUpdate(before=before.values, after=values)
+
+
+def _read_text(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", "replace")

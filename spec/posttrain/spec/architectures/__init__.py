@@ -1,0 +1,1 @@
+"""Model architectures: the shapes of models, and their configurations in transformers."""
