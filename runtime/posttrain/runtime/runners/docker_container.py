@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posttrain.runtime.environment_proxies import proxy_variables
 from posttrain.runtime.runners.docker_engine import translate_engine_errors
 from posttrain.runtime.runners.process import step_environment
 from posttrain.runtime.store.file_locks import try_lock
@@ -96,8 +97,9 @@ def _environment(work: Path, step: Step) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     if step.resources.network:
-        proxies = ("HF_ENDPOINT", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
-        found |= {name: os.environ[name] for name in proxies if name in os.environ}
+        found |= proxy_variables()
+        if "HF_ENDPOINT" in os.environ:
+            found["HF_ENDPOINT"] = os.environ["HF_ENDPOINT"]
     return found
 
 

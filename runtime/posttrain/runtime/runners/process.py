@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.catalog import CATALOG
+from posttrain.runtime.environment_proxies import proxy_variables
 from posttrain.spec.extension import Extension, Runner
 from posttrain.spec.plan import Plan, Step
 
@@ -247,11 +248,12 @@ _FIXED_ENVIRONMENT = {
 
 def _inherited_environment() -> dict[str, str]:
     """The variables passed on from the caller: none that could silently change a result."""
-    return {
+    passed = {
         name: value
         for name, value in os.environ.items()
         if name in _PASSED_NAMES or name.startswith(_PASSED_PREFIXES)
     }
+    return {**passed, **proxy_variables()}
 
 
 def _worker_environment(

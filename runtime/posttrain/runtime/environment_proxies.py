@@ -1,0 +1,34 @@
+"""The proxies of the environment: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY, in either case."""
+
+import os
+
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def proxy_for(url: str) -> str | None:
+    """The URL of the proxy, or None for a direct connection. A proxy without a scheme speaks HTTP."""
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies_environment, proxy_bypass
+
+    proxies = getproxies_environment()
+    parts = urlsplit(url)
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    host = parts.hostname or ""
+    with_port = f"{host}:{parts.port}" if parts.port and ":" not in host else host
+    if not proxy or proxy_bypass(with_port):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def proxy_variables() -> dict[str, str]:
+    """The variables for a worker. Libraries that connect processes of one machine, as TRL connects to its
+    vLLM server, must not ask the proxy for the loopback interface."""
+    names = [cased for name in _PROXIES for cased in (name, name.lower())]
+    found = {name: os.environ[name] for name in names if name in os.environ}
+    if not found:
+        return {}
+    exempt = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
+    hosts = [host.strip() for host in exempt.split(",") if host.strip()]
+    no_proxy = ",".join(dict.fromkeys([*hosts, *_LOOPBACK]))
+    return {**found, "NO_PROXY": no_proxy, "no_proxy": no_proxy}
