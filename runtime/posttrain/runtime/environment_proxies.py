@@ -2,12 +2,14 @@
 
 import os
 
-_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def proxy_for(url: str) -> str | None:
     """The URL of the proxy, or None for a direct connection. A proxy without a scheme speaks HTTP."""
+    if not any(name in os.environ for name in _PROXIES):  # saves a loop over all variables
+        return None
     from urllib.parse import urlsplit
     from urllib.request import getproxies_environment, proxy_bypass
 
@@ -24,8 +26,7 @@ def proxy_for(url: str) -> str | None:
 def proxy_variables() -> dict[str, str]:
     """The variables for a worker. Libraries that connect processes of one machine, as TRL connects to its
     vLLM server, must not ask the proxy for the loopback interface."""
-    names = [cased for name in _PROXIES for cased in (name, name.lower())]
-    found = {name: os.environ[name] for name in names if name in os.environ}
+    found = {name: os.environ[name] for name in _PROXIES if name in os.environ}
     if not found:
         return {}
     exempt = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
