@@ -73,7 +73,7 @@ lock: $(TOOLS) ## regenerate requirements/*.txt from pyproject.toml; UPGRADE=1 s
 	$(LOCK) $(SAME) -o requirements/base.txt
 	$(LOCK) $(SAME) --extra train --group dev -o requirements/dev.txt
 	$(LOCK:pyproject.toml=) --group tools -o requirements/tools.txt
-	$(LOCK) -c requirements/base.txt --extra trackers --group apart -o requirements/apart.txt
+	$(LOCK) -c requirements/base.txt --extra trackers --extra reasoning-gym --group apart -o requirements/apart.txt
 	$(LOCK:pyproject.toml=) --group appworld -o requirements/appworld.txt
 
 clean: ## remove caches and builds; keep .venv and .recipe

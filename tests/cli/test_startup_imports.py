@@ -1,5 +1,6 @@
-"""`recipe validate` and `recipe plan` import no heavy modules."""
+"""The commands import no heavy modules that they do not need."""
 
+import os
 import subprocess
 import sys
 
@@ -12,26 +13,62 @@ HEAVY = {
     "trl",
     "datasets",
     "docker",
+    "httpcore",
+    "httpx",
     "numpy",
     "pyarrow",
     "rich",
     "jsonschema",
+    "requests",
     "sqlite3",
 }
 
 
-@pytest.mark.parametrize("verb", ["validate", "plan"])
-def test_nothing_heavy_is_imported(verb: str) -> None:
-    command = [
-        sys.executable,
-        "-X",
-        "importtime",
-        "-m",
-        "posttrain.cli.main",
-        verb,
-        ROOT / "recipes" / "quickstart",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/")
-    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
-    assert "ruamel" in imported
-    assert not imported & (HEAVY - ({"sqlite3"} if verb == "plan" else set()))
+RECIPE = str(ROOT / "recipes" / "quickstart")
+COMMANDS = [
+    ("validate", RECIPE),
+    ("plan", RECIPE),
+    ("--help",),
+    ("plan", "--help"),
+    ("status", "--format", "json", "--home", "/nonexistent"),
+]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_nothing_heavy_is_imported(arguments: tuple[str, ...]) -> None:
+    imported = imported_modules(["-m", "posttrain.cli.main", *arguments], {})
+    assert "click" in imported
+    uses_journal = arguments[0] in ("plan", "status")
+    assert not imported & (HEAVY - ({"sqlite3"} if uses_journal else set()))
+
+
+def test_shell_completion_imports_nothing_heavy() -> None:
+    program = "import sys; sys.argv[0] = 'recipe'; from posttrain.cli.main import main; main()"
+    asked = {"_RECIPE_COMPLETE": "bash_complete", "COMP_WORDS": "recipe pl", "COMP_CWORD": "1"}
+    imported = imported_modules(["-c", program], asked)
+    assert "click" in imported
+    assert not imported & (HEAVY - {"sqlite3"})
+
+
+def imported_modules(arguments: list[str], environment: dict[str, str]) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+        env={**os.environ, **environment},
+    )
+    return {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+
+
+def test_httpx_is_imported_only_when_an_endpoint_is_called() -> None:
+    program = """
+import sys
+from posttrain.runtime.engines.http import HttpGenerator
+from posttrain.runtime.rewards.ops import judge
+HttpGenerator({"provider": "openai", "model": "m", "api_key": None, "concurrency": 1})
+print(*sorted({"httpx", "httpcore", "requests"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -1,5 +1,7 @@
-"""Tables on the terminal."""
+"""Tables: adapted to the width of a terminal, complete and stable elsewhere."""
 
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 
 import click
@@ -25,14 +27,19 @@ PENDING_STATES = ("run", "resume")
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], state: int | None = None) -> None:
-    """Print columns as wide as their content; the column `state` is colored by its value."""
+    """Print a table; the column `state` is colored by its value."""
     for line in table_lines(header, rows, state):
         click.echo(line)
 
 
 def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]], state: int | None = None) -> list[str]:
-    """The lines of a table."""
+    """The lines of a table. Its columns are as wide as their content, unless that exceeds the terminal."""
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if terminal is not None and sum(widths) + 2 * (len(widths) - 1) > terminal:
+        from posttrain.cli.table_layout import fit_table  # imports rich, which most tables do not need
+
+        return fit_table(header, rows, state, _STATE_COLORS, terminal)
     lines = [click.style(_header_line(header, widths), bold=True)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]

@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from posttrain.runtime.environment_proxies import exempt_loopback
 from posttrain.spec.plan import Step
 from posttrain.spec.process_variables import HUB_CREDENTIAL, VariableRule, find_rule
 from posttrain.spec.variable_rules import RULES
@@ -31,7 +32,7 @@ def step_environment(
     }
     found = {name: value for name, value in caller.items() if _is_passed(name, step, container)}
     fixed = {rule.name: _set_value(rule, container) for rule in RULES.values() if rule.applies_to(step)}
-    return found | _fill_in(fixed, terms)
+    return found | exempt_loopback(found) | _fill_in(fixed, terms)
 
 
 def forkserver_environment(caller: Mapping[str, str]) -> dict[str, str]:
@@ -41,7 +42,7 @@ def forkserver_environment(caller: Mapping[str, str]) -> dict[str, str]:
     """
     found = {name: value for name, value in caller.items() if _action(name) == "pass"}
     fixed = {rule.name: rule.value for rule in RULES.values() if "{work}" not in rule.value}
-    return found | _fill_in(fixed, {"cpus": "1", "secrets": ""})
+    return found | exempt_loopback(found) | _fill_in(fixed, {"cpus": "1", "secrets": ""})
 
 
 def resolve_secrets(names: tuple[str, ...], caller: Mapping[str, str]) -> dict[str, str]:

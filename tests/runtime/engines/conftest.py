@@ -1,10 +1,18 @@
-"""A tiny model in the format that engines and servers load."""
+"""A tiny model in the format that engines and servers load, and an environment without proxies."""
 
 from pathlib import Path
 
 import pytest
 
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}="
+
+
+@pytest.fixture
+def without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the proxies of the environment."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
 
 
 @pytest.fixture(scope="session")

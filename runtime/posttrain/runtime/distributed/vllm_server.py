@@ -30,6 +30,7 @@ from posttrain.spec.plan import Launch
 
 LOG = "vllm.log"
 _HOST = "127.0.0.1"
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy for the loopback interface
 _START_SECONDS = 1200.0  # time to load the weights and compile
 _STOP_SECONDS = 30.0
 _GRACE_SECONDS = 30.0  # time for the trainer to fail by itself after the server has exited
@@ -181,7 +182,7 @@ def _wait_until_healthy(server: VllmServer, context: StepContext) -> None:
 
 def _is_healthy(port: int) -> bool:
     try:
-        with urllib.request.urlopen(f"http://{_HOST}:{port}/health", timeout=5) as answer:
+        with _DIRECT.open(f"http://{_HOST}:{port}/health", timeout=5) as answer:
             return answer.status == 200
     except (urllib.error.URLError, OSError):
         return False

@@ -125,16 +125,22 @@ class EndpointClient:
             return self._classify_error(error)
         except TimeoutError:
             return _FailedAttempt(error=_TIMEOUT_REASON, timed_out=True)
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-            return _FailedAttempt(error=f"{type(error).__name__}: {error}")
+        except OSError as error:
+            return _FailedAttempt(error=self._mask(str(error))[:_MAX_ERROR_LENGTH])
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            text = self._mask(f"{type(error).__name__}: {error}")
+            return _FailedAttempt(error=text[:_MAX_ERROR_LENGTH])
         finally:
             self._limiter.release(began, fine=fine)
 
+    def _mask(self, text: str) -> str:
+        """Remove the API key, which a server can repeat in its response."""
+        return text.replace(self._api_key, "***") if self._api_key else text
+
     def _classify_error(self, error: HttpError) -> Completion | _FailedAttempt:
         """Convert an HTTP error. Raises StepError if every other request would fail too."""
-        text = error.message.replace(self._api_key, "***") if self._api_key else error.message
         cause = f"{self.endpoint['provider']} returned status {error.status}"
-        message = f"{cause}: {text[:_MAX_ERROR_LENGTH]}"
+        message = f"{cause}: {self._mask(error.message)[:_MAX_ERROR_LENGTH]}"
         if error.status in _PROMPT_ERROR_STATUSES:
             return Completion(None, None, REFUSED, message)
         if error.status not in _TRANSIENT_STATUSES:

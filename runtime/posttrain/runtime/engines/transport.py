@@ -2,8 +2,7 @@
 
 import json
 import re
-import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,68 +31,57 @@ class HttpError(Exception):
 def post_json(call: HttpRequest, seconds: float) -> Any:
     """Send a request and parse the JSON response. Raises TimeoutError if the response is not complete in
     time, even if the server still sends data."""
-    from http.client import HTTPException
+    import httpx
 
-    connection, target = _open_connection(call.url, seconds)
-    timed_out = threading.Event()
-    sockets: list[Any] = []  # the connection drops its reference before the response is read
+    from posttrain.runtime.engines.connection_pool import limit_request, send
 
-    def abort() -> None:
-        timed_out.set()
-        for connected in sockets:
-            _shutdown_socket(connected)
-
-    timer = threading.Timer(seconds, abort)
-    timer.daemon = True
-    timer.start()
+    # Responses are not compressed: a small one could unpack to any size.
+    headers = {"content-type": "application/json", "accept-encoding": "identity", **call.headers}
     try:
-        connection.connect()
-        sockets.append(connection.sock)
-        headers = {"content-type": "application/json", "connection": "close", **call.headers}
-        connection.request("POST", target, json.dumps(call.body).encode(), headers)
-        response = connection.getresponse()
-        data: bytes = response.read(_MAX_RESPONSE_BYTES + 1)
-    except (OSError, HTTPException, ValueError, AttributeError) as error:
-        if timed_out.is_set() or isinstance(error, TimeoutError):
-            raise TimeoutError from None
-        raise OSError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__) from None
-    finally:
-        timer.cancel()
-        connection.close()
-    if timed_out.is_set():
-        raise TimeoutError
-    if len(data) > _MAX_RESPONSE_BYTES:
-        raise ValueError(f"the response is larger than {_MAX_RESPONSE_BYTES >> 20} MiB")
-    if not 200 <= response.status < 300:
+        request = httpx.Request("POST", call.url, headers=headers, content=json.dumps(call.body).encode())
+        with limit_request(seconds), send(request) as response:
+            data = _read_limited(response.iter_raw())
+    except httpx.TimeoutException:
+        raise TimeoutError from None
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise OSError(explain_error(error)) from None
+    if not response.is_success:
         text = " ".join(data[:_MAX_ERROR_BYTES].decode("utf-8", "replace").split())
-        raise HttpError(response.status, text, _parse_retry_after(response.headers.get("retry-after")))
+        raise HttpError(response.status_code, text, _parse_retry_after(response.headers.get("retry-after")))
     return _parse_json(data)
 
 
-def _open_connection(url: str, seconds: float) -> tuple[Any, str]:
-    from http.client import HTTPConnection, HTTPSConnection
-    from urllib.parse import urlsplit
+def _read_limited(chunks: Iterable[bytes]) -> bytes:
+    data = bytearray()
+    for chunk in chunks:
+        data += chunk
+        if len(data) > _MAX_RESPONSE_BYTES:
+            raise ValueError(f"the response is larger than {_MAX_RESPONSE_BYTES >> 20} MiB")
+    return bytes(data)
 
-    parts = urlsplit(url)
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-    return kind(parts.hostname or "", parts.port, timeout=seconds), target
 
+def explain_error(error: BaseException) -> str:
+    """Describe a failed connection by its first cause."""
+    import ssl
 
-def _shutdown_socket(connected: Any) -> None:
-    """Shut down a socket, which wakes the thread that waits for it."""
-    import contextlib
-    import socket
-
-    with contextlib.suppress(OSError):
-        connected.shutdown(socket.SHUT_RDWR)
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the server's certificate is not trusted: {error.verify_message}; if a private authority signed"
+            " it, set SSL_CERT_FILE to a file with the authority's certificate"
+        )
+    if isinstance(error, ssl.SSLError):
+        return f"no TLS connection: {reason}; if the server does not use TLS, write its base_url as http://"
+    return reason
 
 
 def _parse_json(data: bytes) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        raise ValueError(f"the response is not JSON: {data[:80]!r}") from None
+        raise ValueError(f"the response is not JSON: {data[:_MAX_ERROR_BYTES]!r}") from None
 
 
 def _parse_retry_after(header: str | None) -> float | None:

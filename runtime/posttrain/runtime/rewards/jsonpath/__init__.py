@@ -1,1 +1,1 @@
-"""JSONPath (RFC 9535), with limits on time and depth."""
+"""JSONPath (RFC 9535), with limits on work and depth."""

@@ -7,8 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from posttrain.runtime.rewards.engine.batch import Batch, Operands
-from posttrain.runtime.rewards.text_parsing.json_extraction import WHERE_DESCRIPTION, Where, read_json
+from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
+from posttrain.runtime.rewards.text_parsing.json_extraction import (
+    WHERE_DESCRIPTION,
+    JsonNotFoundError,
+    Where,
+    read_json,
+)
 from posttrain.spec.extension import Operand, Params, RewardOp
 from posttrain.spec.field_types import checked_by
 
@@ -33,7 +38,7 @@ def check_path(path: str) -> None:
     if not path.startswith(_QUERY_PREFIX):
         parse_path(path)
         return
-    from posttrain.runtime.rewards.jsonpath.filter_parser import parse_query
+    from posttrain.runtime.rewards.jsonpath.bounded_query import parse_query
 
     parse_query(path)
 
@@ -54,37 +59,46 @@ class JsonPath(Params):
 EXTENSION = RewardOp(
     name="json_path",
     summary="A value inside a JSON document. A string is returned unquoted, any other value as JSON. Absent"
-    " if the value is missing or null.",
+    " if the value is missing or null. A row whose query exceeds the limits of work is unscored.",
     params=JsonPath,
     operands={"of": Operand(type="text", description="The text that is JSON or contains it.")},
     yields="text",
-    stack=("regex",),
+    stack=("jsonpath-rfc9535", "pyarrow", "regex"),
 )
 Finder = Callable[[Any], list[Any]]
 
 
-def run(params: JsonPath, operands: Operands, batch: Batch) -> list[str | None]:
+def run(params: JsonPath, operands: Operands, batch: Batch) -> OpResult:
     look = _compile_path(params.path)
-    return [None if text is None else _look_up(text, look, params) for text in operands["of"]]
+    values: list[str | None] = []
+    undecided: dict[int, str] = {}
+    for row, text in enumerate(operands["of"]):
+        try:
+            values.append(None if text is None else _look_up(text, look, params))
+        except (ValueError, RecursionError) as error:  # a limit of the query
+            values.append(None)
+            undecided[row] = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+    reasons = [undecided.get(row) for row in range(batch.count)] if undecided else []
+    return OpResult(values=values, reasons=reasons, unknown=frozenset(undecided))
 
 
 def _compile_path(path: str) -> Finder:
     if not path.startswith(_QUERY_PREFIX):
         way = parse_path(path)
         return lambda value: _follow_path(value, way)
-    from posttrain.runtime.rewards.jsonpath.filter_parser import parse_query
-    from posttrain.runtime.rewards.jsonpath.query_evaluator import find_values
+    from posttrain.runtime.rewards.jsonpath.bounded_query import find_values, parse_query
 
     query = parse_query(path)
     return lambda value: find_values(query, value)
 
 
 def _look_up(text: str, look: Finder, params: JsonPath) -> str | None:
-    """The selected value; None if the text has no JSON, or if the query exceeds its limits."""
+    """The selected value; None if there is none, or if the text has no JSON."""
     try:
-        values = look(read_json(text, params.where))
-    except (ValueError, RecursionError):
+        value = read_json(text, params.where)
+    except JsonNotFoundError:
         return None
+    values = look(value)
     if params.pick == "all":
         return _to_text(values)
     if not values or (params.pick == "only" and len(values) > 1):
