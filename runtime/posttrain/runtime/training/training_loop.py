@@ -31,10 +31,11 @@ from posttrain.runtime.training.lr_schedule import lr_scheduler_arguments
 from posttrain.runtime.training.step_arithmetic import checkpoint_interval, resolve_learning_rate
 from posttrain.runtime.training.throughput import Throughput
 from posttrain.runtime.training.trainer_callback import build_callback
-from posttrain.runtime.training.training_params import TrainingParams
+from posttrain.runtime.training.training_params import RowParams, TrainingParams
 from posttrain.runtime.trl_compat.checkpoint_weights import load_checkpoint_weights
 from posttrain.runtime.trl_compat.epoch_sampler import seed_sampler_by_epoch
 from posttrain.runtime.trl_compat.last_step_resume import TrainingComplete, run_trainer
+from posttrain.runtime.trl_compat.row_weighting import row_weighting_trainer
 from posttrain.runtime.trl_compat.sharded_reference_sync import sync_sharded_reference
 from posttrain.spec.extension import Schedule
 
@@ -131,7 +132,8 @@ class TrainingLoop:
 
     def build_trainer(self, trainer: Any, config: Any, data: Any, own: dict[str, Any], **extra: Any) -> Any:
         """Build a TRL trainer and its configuration; `extra` are further arguments of this trainer."""
-        return trainer(
+        kind = row_weighting_trainer(trainer) if isinstance(self.params, RowParams) else trainer
+        return kind(
             model=self.starting_model.model,
             args=config(**self.arguments(own)),
             train_dataset=data,
