@@ -15,6 +15,11 @@ pytestmark = pytest.mark.slow
 
 _ROWS = "epochs: 1, batch_size: 24, learning_rate: 0.1"  # 64 rows: steps of 24, 24 and 16
 _ROLLOUTS = "max_steps: 2, num_prompts: 6, num_generations: 4, learning_rate: 0.1, max_completion_length: 4"
+# A reward that differs between the completions of a prompt.
+_REWARD = (
+    "returns: {sum: [format, right]}",
+    "returns: {sum: [format, right, {length: {of: completion}}]}",
+)
 # The largest deviation, as a share of the largest change of a weight.
 _TOLERANCE = 1e-3
 
@@ -53,7 +58,7 @@ def trained(bench: StageHarness, case: str, more: str, processes: int) -> dict[s
         f"it: {{train: {method}, model: sft, data: sums.train, {reward}trl: {{optim: sgd}},"
         f" params: {{{given}}}}}"
     )
-    plan = compile_plan(recipe(stage))
+    plan = compile_plan(recipe(stage).replace(*_REWARD))
     step = plan.step("it")
     step = replace(
         step, launch=replace(step.launch, processes=processes, strategy="ddp" if processes > 1 else "single")
