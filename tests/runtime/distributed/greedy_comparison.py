@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from posttrain.runtime.catalog import load_entry
-from posttrain.runtime.distributed import vllm_rollouts
 from posttrain.runtime.events import read_events
 from posttrain.runtime.models import model_loader
+from posttrain.runtime.training import rollout_patches
 from posttrain.runtime.worker import create_context
 
 _NUM_TOKENS = 6
@@ -26,7 +26,7 @@ _LOGP_DIFFERENCE = "sampling/sampling_logp_difference/max"
 
 def main(work: Path, out: Path) -> None:
     record: dict[str, Any] = {"vllm": [], "trained": []}
-    patch = vllm_rollouts.patch_vllm_generation
+    patch = rollout_patches.patch_vllm_generation
 
     def patched(trainer: Any) -> None:
         record["seed that vLLM left"] = torch.initial_seed()
@@ -44,7 +44,7 @@ def main(work: Path, out: Path) -> None:
 
         trainer.vllm_generation.generate = both
 
-    vllm_rollouts.patch_vllm_generation = patched
+    rollout_patches.patch_vllm_generation = patched
     context = create_context(work)
     load_entry(context.step.entry)(context)
     events = read_events(work / "record" / "events.jsonl")

@@ -37,6 +37,16 @@ def test_the_micro_batch_is_in_the_key_where_the_loss_looks_across_it(
     assert (keys[0] == keys[1]) is neutral
 
 
+@pytest.mark.parametrize(("dropout", "neutral"), [(0.0, True), (0.1, False)])
+def test_the_micro_batch_is_in_the_key_if_an_adapter_has_dropout(dropout: float, neutral: bool) -> None:
+    adapter = f"adapter: {{r: 4, lora_dropout: {dropout}}}, params:"
+    keys = [
+        compile_plan(stage_recipe("sft", micro).replace("params:", adapter)).step("it").key
+        for micro in ("", ", micro_batch_size: 4")
+    ]
+    assert (keys[0] == keys[1]) is neutral
+
+
 @pytest.mark.parametrize("switch", ["use_liger_kernel", "torch_compile"])
 def test_other_kernels_are_in_the_key_only_where_they_are_used(switch: str) -> None:
     keys = [compile_plan(stage_recipe("dpo", more)).step("it").key for more in ("", f", {switch}: true")]

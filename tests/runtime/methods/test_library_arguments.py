@@ -338,7 +338,6 @@ def test_sampling_is_passed_to_vllm_and_transformers() -> None:
 def test_rollouts_are_passed_to_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     module = "posttrain.runtime.distributed.vllm_rollouts"
     monkeypatch.setattr(f"{module}.find_spec", lambda _name: object())
-    monkeypatch.setattr(f"{module}.disable_vllm_bitsandbytes", lambda: None)
     given = {"gpu_memory_utilization": 0.35, "tensor_parallel_size": 2, "enable_sleep_mode": True}
     launch = Launch(processes=2, strategy="ddp", engine="vllm", rollouts={"mode": "colocate", **given})
     passed = vllm_engine_arguments(launch)

@@ -35,6 +35,7 @@ from posttrain.spec.train_stage import Train
 def _train(name: str, stage: Train, checked: CheckedRecipe) -> Draft:
     training = checked.trainings[name]
     schedule = training.schedule
+    adapter = checked.lineages[f"stage:{name}"].adapter
     drafted = Draft(
         kind="train",
         resources=compute_resources(checked),
@@ -44,12 +45,12 @@ def _train(name: str, stage: Train, checked: CheckedRecipe) -> Draft:
             "params": dump_optional(training.params),
             "trl": stage.trl,
             "prompts": stage.prompts,
-            "adapter": _adapter_params(checked.lineages[f"stage:{name}"].adapter),
+            "adapter": _adapter_params(adapter),
             "reward": None,
             "seed": stage_seed(name, checked),
             **_weights_dtype(name, checked),
         },
-        neutral=frozenset(f"params.{key}" for key in training.method.neutral(training.params)),
+        neutral=_neutral_params(training.method.neutral(training.params), adapter),
         used=(training.method,),
         inputs=step_inputs(name, checked, "model", "data", "reference", *reward_model_roles(name, checked)),
         expect={"steps": schedule.steps} if schedule else {},
@@ -58,6 +59,15 @@ def _train(name: str, stage: Train, checked: CheckedRecipe) -> Draft:
         with_reward(drafted, training.graph), checked.environments.get(stage.environment or "")
     )
     return _with_inloop_evals(drafted, name, stage, checked)
+
+
+def _neutral_params(names: tuple[str, ...], adapter: Adapter | None) -> frozenset[str]:
+    """The parameters of a method that are left out of the key.
+
+    The micro-batch size is part of the key if the adapter has dropout: each micro-batch draws its own mask.
+    """
+    dropout = adapter is not None and adapter.lora_dropout > 0
+    return frozenset(f"params.{name}" for name in names if not (dropout and name == "micro_batch_size"))
 
 
 def _adapter_params(adapter: Adapter | None) -> Json:

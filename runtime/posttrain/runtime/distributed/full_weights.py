@@ -6,7 +6,6 @@ All functions are collective: every process must call them, because all processe
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.distributed import process_group
@@ -37,8 +36,7 @@ def assign_weights(model: Any, weights: Mapping[str, Any]) -> None:
 def sync_reference_weights(reference: Any, model: Any, share: float) -> None:
     """Move each weight of the reference model towards the model by `share`, if ZeRO-3 has sharded both alike.
 
-    Every process updates its shards, and the full copies of small weights that DeepSpeed retains. TRL gathers
-    the weights for this update, which breaks DeepSpeed's prefetching in the next step of a resumed run.
+    Every process updates its shards, and the full copies of small weights that DeepSpeed retains.
     """
     import torch
 
@@ -99,16 +97,6 @@ def _without_hooks(model: Any) -> Generator[None]:
     finally:
         for hooks, before in zip(hook_tables, saved, strict=True):
             hooks.update(before)
-
-
-def load_checkpoint_weights(trainer: Any, checkpoint: Path, strategy: str) -> None:
-    """Load the weights of one of the trainer's own checkpoints into its model."""
-    if strategy == "zero3":  # each process reads the shards that it has written
-        trainer.model_wrapped.load_checkpoint(
-            str(checkpoint), load_module_strict=not hasattr(trainer.model, "peft_config")
-        )
-    else:
-        trainer._load_from_checkpoint(str(checkpoint))
 
 
 def _shard_like(weight: Any, whole: Any) -> Any:

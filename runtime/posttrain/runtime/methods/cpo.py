@@ -56,6 +56,7 @@ class CpoParams(RowParams):
 
 EXTENSION = Method(
     name="cpo",
+    version=2,
     summary="Contrastive preference optimization (CPO), on pairs, without a reference model.",
     params=CpoParams,
     stack=STACK,

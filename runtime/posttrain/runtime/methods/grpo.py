@@ -98,6 +98,7 @@ def schedule(params: GrpoParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="grpo",
+    version=2,
     summary="Group relative policy optimization (GRPO), on a reward graph.",
     params=GrpoParams,
     stack=STACK,
@@ -117,6 +118,8 @@ def run(context: StepContext) -> None:
     from trl.trainer.grpo_config import GRPOConfig
     from trl.trainer.grpo_trainer import GRPOTrainer
 
+    from posttrain.runtime.trl_compat.entropy_weighting import entropy_weighting_trainer
+
     params = parse_declaration(GrpoParams, context.params["params"])
     own: dict[str, Any] = {
         "delta": params.delta,
@@ -127,4 +130,4 @@ def run(context: StepContext) -> None:
     }
     if params.loss_type == "cispo" and params.epsilon_high is None:
         own["epsilon_high"] = 5.0  # the bound of the ratio itself, recommended by ScaleRL
-    train_on_rollouts(context, params, schedule, GRPOTrainer, GRPOConfig, own)
+    train_on_rollouts(context, params, schedule, entropy_weighting_trainer(GRPOTrainer), GRPOConfig, own)

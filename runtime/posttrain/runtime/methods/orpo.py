@@ -33,6 +33,7 @@ class OrpoParams(RowParams):
 
 EXTENSION = Method(
     name="orpo",
+    version=2,
     summary="Odds-ratio preference optimization (ORPO), on pairs, without a reference model.",
     params=OrpoParams,
     stack=STACK,

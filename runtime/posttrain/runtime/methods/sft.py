@@ -39,6 +39,7 @@ def schedule(params: SftParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="sft",
+    version=2,
     summary="Supervised fine-tuning on prompts and completions, or on whole conversations.",
     params=SftParams,
     stack=STACK,
@@ -64,6 +65,7 @@ def run(context: StepContext) -> None:
     from posttrain.runtime.training.trainer_dataset import training_dataset
     from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
     from posttrain.runtime.training.validate_tokenized import context_length
+    from posttrain.runtime.trl_compat.repeated_rows import unrepeated_rows_trainer
 
     params = parse_declaration(SftParams, context.params["params"])
     start = load_for_training(context)
@@ -77,7 +79,7 @@ def run(context: StepContext) -> None:
         "completion_only_loss": params.loss_on == "completion" and "completion" in data.column_names,
         "assistant_only_loss": params.loss_on == "completion" and "messages" in data.column_names,
     }
-    trainer = loop.build_trainer(SFTTrainer, SFTConfig, data, own)
+    trainer = loop.build_trainer(unrepeated_rows_trainer(SFTTrainer), SFTConfig, data, own)
     if params.packing:
         loop.replan(trainer, resolve_schedule(schedule, params, len(trainer.train_dataset)))
     loop.run(trainer, data)

@@ -35,6 +35,7 @@ class SimpoParams(RowParams):
 
 EXTENSION = Method(
     name="simpo",
+    version=2,
     summary="Simple preference optimization (SimPO), on pairs, without a reference model.",
     params=SimpoParams,
     stack=STACK,

@@ -3,7 +3,7 @@
 One module contains policy and value model, so that everything the trainer does to a model applies to both.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,8 @@ from typing import Any
 from posttrain.runtime.distributed.process_group import all_reduce_mean
 from posttrain.runtime.ppo import critic_checkpoint
 from posttrain.runtime.ppo.ppo_update import PpoUpdater
-
-# With sharded gradients, one norm over policy and value model is computed.
-_SHARDED = ("DEEPSPEED", "FSDP")
+from posttrain.runtime.trl_compat.composite_checkpoints import composite_checkpoint_trainer
+from posttrain.runtime.trl_compat.gradient_clipping import group_clipping_trainer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +32,7 @@ def create_trainer(setup: TrainerSetup) -> Any:
     """Build the trainer. Its class is defined here because its base class imports transformers."""
     import torch
 
-    base: Any = _checkpointing_trainer(setup)
+    base: Any = group_clipping_trainer(_checkpointing_trainer(setup))
 
     class PpoTrainer(base):
         def get_train_dataloader(self) -> Any:
@@ -53,17 +52,13 @@ def create_trainer(setup: TrainerSetup) -> Any:
             # The trainer averages over micro-batches and processes, but this loss must be summed.
             return loss * self.current_gradient_accumulation_steps * self.accelerator.num_processes
 
-        def _clip_grad_norm(self, model: Any) -> Any:
-            """Clip policy and value model separately, so that a large value loss does not slow the policy."""
-            if self.accelerator.distributed_type.name in _SHARDED:
-                return super()._clip_grad_norm(model)
-            self.accelerator.unscale_gradients()
-            norms = [
-                torch.nn.utils.clip_grad_norm_(p, self.args.max_grad_norm)
-                for p in self.actor_critic.trainable_parameters()
-            ]
+        @property
+        def clipping_groups(self) -> Any:
+            """Policy and value model, so that a large value loss does not slow the policy."""
+            return self.actor_critic.trainable_parameters()
+
+        def on_gradient_norms(self, norms: Sequence[Any]) -> None:
             self.updater.metrics["values/gradient_norm"] = float(norms[1])
-            return norms[0]
 
         def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
             super().log(logs | all_reduce_mean(self.updater.pop_metrics()), start_time)
@@ -78,7 +73,9 @@ def _checkpointing_trainer(setup: TrainerSetup) -> Any:
     """Build a trainer class that saves and loads the checkpoints of policy and value model."""
     from transformers import Trainer
 
-    class CheckpointingTrainer(Trainer):
+    base: Any = composite_checkpoint_trainer(Trainer)
+
+    class CheckpointingTrainer(base):
         def __init__(self) -> None:
             super().__init__(
                 model=setup.actor_critic,
@@ -90,22 +87,20 @@ def _checkpointing_trainer(setup: TrainerSetup) -> Any:
             self.actor_critic = setup.actor_critic
             self.updater = setup.make_updater(self)
 
-        def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-            assert output_dir is not None, "only checkpoints are saved"
-            folder = Path(output_dir)
-            folder.mkdir(parents=True, exist_ok=True)
+        @property
+        def main_model(self) -> Any:
+            return self.actor_critic.policy
+
+        def save_checkpoint_files(self, folder: Path, state_dict: Any) -> None:
             critic_checkpoint.save_checkpoint(
                 folder, self.actor_critic, self.processing_class, state_dict, self.updater.kl_coef
             )
 
-        def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-            super()._load_from_checkpoint(resume_from_checkpoint, self.actor_critic.policy)
-            critic_checkpoint.load_value_weights(Path(resume_from_checkpoint), self.actor_critic)
+        def load_checkpoint_files(self, folder: Path) -> None:
+            critic_checkpoint.load_value_weights(folder, self.actor_critic)
 
-        def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-            super()._load_optimizer_and_scheduler(checkpoint)
-            if checkpoint is not None:
-                self.updater.kl_coef = critic_checkpoint.load_kl_coef(Path(checkpoint))
+        def load_checkpoint_state(self, folder: Path) -> None:
+            self.updater.kl_coef = critic_checkpoint.load_kl_coef(folder)
 
     return CheckpointingTrainer
 

@@ -5,7 +5,6 @@ launch.json            the number of processes and the sharding strategy
 reference/             the weights of a reference model that is updated during training
 """
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from posttrain.runtime import atomic_io
 from posttrain.runtime.distributed.full_weights import assign_weights, gather_weights
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.training.anomaly_monitor import AnomalyMonitor
+from posttrain.runtime.trl_compat.reference_adapter import remove_reference_adapter
 from posttrain.spec.plan import Launch
 
 _MONITOR_FILE = "anomaly_monitor.json"
@@ -29,9 +29,7 @@ def save_extras(checkpoint: Path, reference: Mapping[str, Any] | None, monitor: 
     """
     # No fsync here: sealing the checkpoint syncs all of its files.
     atomic_io.write_json(checkpoint / _MONITOR_FILE, monitor.state_dict(), sync=False)
-    # TRL's copy of the initial adapter. It never changes, so a resumed run can recreate it; and a checkpoint
-    # that contains it is loaded without the trained adapter.
-    shutil.rmtree(checkpoint / "ref", ignore_errors=True)
+    remove_reference_adapter(checkpoint)
     if reference is not None:
         from safetensors.torch import save_file
 

@@ -122,7 +122,7 @@ class RolloutParams(PromptParams, TrlParams, ReferenceParams):
 ROLLOUT_HEAVY_IMPORTS = (
     *HEAVY_IMPORTS,
     "posttrain.runtime.training.reward_function",
-    "posttrain.runtime.environments.trl_rollouts",
+    "posttrain.runtime.training.rollout_patches",
 )
 ROLLOUT_FOOTPRINT = Footprint(
     examples=lambda params: params.num_prompts * params.num_generations,
@@ -176,23 +176,22 @@ def train_on_rollouts(
     own: dict[str, Any],
 ) -> None:
     """Train with a TRL trainer and its configuration class; `own` holds the arguments of the method."""
-    from posttrain.runtime.distributed.vllm_rollouts import (
-        max_model_length,
-        patch_vllm_generation,
-        save_tokenizer_beside_weights,
-        vllm_trainer_arguments,
-    )
+    from posttrain.runtime.distributed.vllm_rollouts import max_model_length, vllm_trainer_arguments
     from posttrain.runtime.distributed.vllm_server import run_vllm_server
     from posttrain.runtime.environments.environment_factory import environment_columns, environment_config
-    from posttrain.runtime.environments.trl_rollouts import patch_trl_trainer
     from posttrain.runtime.models.context_length import context_length
     from posttrain.runtime.models.model_loader import load_for_training
     from posttrain.runtime.rewards.engine.graph import Graph
-    from posttrain.runtime.training.reference_model import use_named_reference
     from posttrain.runtime.training.reward_function import reward_function
+    from posttrain.runtime.training.rollout_patches import (
+        patch_episodes,
+        patch_vllm_generation,
+        patch_vllm_start,
+    )
     from posttrain.runtime.training.trainer_dataset import training_dataset
     from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
     from posttrain.runtime.training.validate_tokenized import check_prompts
+    from posttrain.runtime.trl_compat.named_reference import use_named_reference
 
     start = load_for_training(context)
     use_named_reference(context, start)
@@ -211,10 +210,10 @@ def train_on_rollouts(
         room = max_model_length(
             launch, longest, params.max_completion_length, context_length(start.model), grows=grows
         )
-        save_tokenizer_beside_weights(start.model, start.tokenizer, context.work / "scratch")
+        patch_vllm_start(start, launch, context.work / "scratch")
     with run_vllm_server(context, room, loop.step) as server:
         own |= {**vllm_trainer_arguments(launch, own, room), **server}
         built = loop.build_trainer(trainer, config, data, own, reward_funcs=rewards)
         patch_vllm_generation(built)
-        patch_trl_trainer(context, built)
+        patch_episodes(context, built)
         loop.run(built, data)

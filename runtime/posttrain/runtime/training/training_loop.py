@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.distributed import process_group
-from posttrain.runtime.distributed.full_weights import load_checkpoint_weights
 from posttrain.runtime.distributed.strategy import (
     check_strategy_applied,
     check_strategy_installed,
@@ -22,7 +21,6 @@ from posttrain.runtime.store import checkpoints
 from posttrain.runtime.training import checkpoint_extras, validate_tokenized
 from posttrain.runtime.training.anomaly_monitor import AnomalyMonitor
 from posttrain.runtime.training.async_checkpoint import AsyncCheckpoint
-from posttrain.runtime.training.epoch_sampler import seed_sampler_by_epoch
 from posttrain.runtime.training.eval_callback import (
     EvalCallback,
     check_best_checkpoint,
@@ -30,11 +28,15 @@ from posttrain.runtime.training.eval_callback import (
 )
 from posttrain.runtime.training.kernels import kernel_arguments, merge_trl_arguments
 from posttrain.runtime.training.lr_schedule import lr_scheduler_arguments
-from posttrain.runtime.training.reference_model import sync_sharded_reference
 from posttrain.runtime.training.step_arithmetic import checkpoint_interval, resolve_learning_rate
 from posttrain.runtime.training.throughput import Throughput
 from posttrain.runtime.training.trainer_callback import build_callback
-from posttrain.runtime.training.training_params import TrainingParams
+from posttrain.runtime.training.training_params import RowParams, TrainingParams
+from posttrain.runtime.trl_compat.checkpoint_weights import load_checkpoint_weights
+from posttrain.runtime.trl_compat.epoch_sampler import seed_sampler_by_epoch
+from posttrain.runtime.trl_compat.last_step_resume import TrainingComplete, run_trainer
+from posttrain.runtime.trl_compat.row_weighting import row_weighting_trainer
+from posttrain.runtime.trl_compat.sharded_reference_sync import sync_sharded_reference
 from posttrain.spec.extension import Schedule
 
 # Trainer arguments of every run. Our loop seals and prunes the checkpoints, and reports the metrics.
@@ -58,10 +60,6 @@ def resolve_schedule(schedule: Callable[[Any, int], Schedule], params: TrainingP
         return schedule(params, rows)
     except ValueError as error:
         raise StepError(str(error), "change the stage's params, or add rows to its dataset") from None
-
-
-class _TrainingComplete(Exception):
-    """Raised after the weights are loaded if an earlier attempt already took the last step."""
 
 
 class TrainingLoop:
@@ -134,7 +132,8 @@ class TrainingLoop:
 
     def build_trainer(self, trainer: Any, config: Any, data: Any, own: dict[str, Any], **extra: Any) -> Any:
         """Build a TRL trainer and its configuration; `extra` are further arguments of this trainer."""
-        return trainer(
+        kind = row_weighting_trainer(trainer) if isinstance(self.params, RowParams) else trainer
+        return kind(
             model=self.starting_model.model,
             args=config(**self.arguments(own)),
             train_dataset=data,
@@ -161,11 +160,7 @@ class TrainingLoop:
         _remove_printing_callbacks(trainer)
         self._begin_epoch = seed_sampler_by_epoch(trainer)
         try:
-            trainer.train(
-                resume_from_checkpoint=str(self.resume_checkpoint) if self.resume_checkpoint else None
-            )
-        except _TrainingComplete:
-            pass
+            run_trainer(trainer, self.resume_checkpoint)
         finally:  # finish the pending checkpoint even if a later step has failed
             self._async_checkpoint.wait()
         process_group.barrier()  # rank 0 may have sealed the checkpoint with the best weights just now
@@ -179,7 +174,7 @@ class TrainingLoop:
         if self.resume_checkpoint is not None and (
             self.step == self.schedule.steps or self.eval_callback.should_stop
         ):
-            raise _TrainingComplete  # resumed at the last step, the trainer would take one more
+            raise TrainingComplete
 
     def on_epoch_begin(self, number: int) -> None:
         """Called before the sampler draws the order of an epoch."""

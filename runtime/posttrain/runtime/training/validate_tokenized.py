@@ -1,21 +1,19 @@
 """Checks the tokenized rows, the prompts, and that tokenizer and model match, before the first step."""
 
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Any
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.models.context_length import context_length
 from posttrain.runtime.training.anomaly_monitor import AnomalyMonitor
 from posttrain.runtime.training.validate_rows import METHOD_COLUMNS, row_warnings
+from posttrain.runtime.trl_compat.unlabeled_rows import drop_unlabeled_rows
 
 # The columns of tokens in the trainers' datasets: trained on, completions only, and already truncated.
 _TARGET_ID_COLUMNS = ("input_ids", "chosen_ids", "chosen_input_ids", "completion_ids")
 _COMPLETION_ID_COLUMNS = ("chosen_ids", "rejected_ids", "completion_ids")
 _TRUNCATED_ID_COLUMNS = ("input_ids", "chosen_input_ids", "rejected_input_ids")
 _ID_COLUMNS = (*_TARGET_ID_COLUMNS, "prompt_ids", "prompt_input_ids", "rejected_ids", "rejected_input_ids")
-_LABEL_COLUMNS = ("chosen_labels", "rejected_labels")
-_IGNORE_INDEX = -100  # the label of a token that the loss ignores
 _SAMPLED_ROWS = 256  # rows that are checked for an end token
 _NO_LIMIT = 1 << 30
 
@@ -53,7 +51,8 @@ def validate_tokenized_rows(trainer: Any, rows: Any, monitor: AnomalyMonitor) ->
         rows.select_columns([name for name in METHOD_COLUMNS if name in rows.column_names])[:]
     ):
         monitor.warn_once(*warning)
-    data = trainer.train_dataset = _drop_rows_without_labels(trainer.train_dataset)
+    drop_unlabeled_rows(trainer)
+    data = trainer.train_dataset
     limit = getattr(trainer.args, "max_length", None) or _NO_LIMIT
     if len(data) == 0:
         raise StepError(
@@ -77,23 +76,6 @@ def validate_tokenized_rows(trainer: Any, rows: Any, monitor: AnomalyMonitor) ->
             "raise max_length, or filter out long rows in the dataset's steps",
         )
     _check_eos(tokens, trainer.processing_class, monitor)
-
-
-def _drop_rows_without_labels(data: Any) -> Any:
-    """Drop rows without a token to train on: TRL's experimental trainers compute a NaN loss for them."""
-    names = [name for name in _LABEL_COLUMNS if name in data.column_names]
-    if not names or len(data) == 0:
-        return data
-    tokens = data.with_format("arrow")[:]
-    last = [_last_labels(tokens[name].combine_chunks()) for name in names]
-    trainable = [row for row in range(len(data)) if all(labels[row] != _IGNORE_INDEX for labels in last)]
-    return data if len(trainable) == len(data) else data.select(trainable)
-
-
-def _last_labels(lists: Any) -> list[int]:
-    """Return the last label of each row, and the ignore index for a row without labels."""
-    ends, values = lists.offsets.to_pylist(), lists.values
-    return [values[end - 1].as_py() if end > start else _IGNORE_INDEX for start, end in pairwise(ends)]
 
 
 def _count_truncated(tokens: Any, limit: int, end: int) -> int:

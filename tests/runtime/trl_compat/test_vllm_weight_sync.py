@@ -1,20 +1,22 @@
-"""The weights that vLLM receives for a 4-bit base model; bitsandbytes supports 4 bits on a CPU too."""
+"""The weights that vLLM receives from a model with an adapter; bitsandbytes supports 4 bits on a CPU too."""
 
-import inspect
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from tests.conftest import require_service
+from tests.runtime.trl_compat.necessity import obsolete
 from transformers import BitsAndBytesConfig, Qwen2Config, Qwen2ForCausalLM
-from trl.generation import vllm_generation
+from trl.generation.vllm_generation import VLLMGeneration
 
-from posttrain.runtime.distributed.vllm_weight_sync import disable_vllm_bitsandbytes, merged_weights
 from posttrain.runtime.models import model_loader, quantization
 from posttrain.runtime.models.peft_adapters import CAUSAL_LM
+from posttrain.runtime.trl_compat.vllm_weight_sync import merged_weights
 
 HOW = "install posttrain with its extra `cuda`"
 TOKENS = torch.arange(12)[None]
@@ -94,16 +96,39 @@ def test_weights_merged_before_they_are_quantized_name_a_folder_that_stays(
     assert Path(made.name_or_path) == tmp_path / "base"
 
 
-def test_trl_asks_of_bitsandbytes_only_how_vllm_is_to_quantize(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TRL's module calls it in only one place, so patching it has no other effect."""
-    name = "is_bitsandbytes_available"
-    whole, started = (
-        inspect.getsource(part)
-        for part in (vllm_generation.VLLMGeneration, vllm_generation.VLLMGeneration._init_vllm)
-    )
-    asked = started.partition(f"if {name}():")[2].partition("self.llm = LLM(")[0]
-    assert whole.count(name) == started.count(name) == 1
-    assert 'quantization = "bitsandbytes"' in asked
-    monkeypatch.setattr(vllm_generation, name, lambda: True)
-    disable_vllm_bitsandbytes()
-    assert vllm_generation.is_bitsandbytes_available() is False
+def adapted_model(dtype: torch.dtype) -> tuple[Any, set[str]]:
+    """A model with a nonzero adapter, and the names of the weights without it."""
+    torch.manual_seed(0)
+    sizes: Any = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": 12}
+    base: Any = Qwen2ForCausalLM(Qwen2Config(num_attention_heads=2, num_key_value_heads=2, **sizes))
+    base = base.to(dtype)
+    names = {name for name, _ in base.named_parameters()}
+    config = LoraConfig(r=4, target_modules=["q_proj", "up_proj"], modules_to_save=["lm_head"])
+    model: Any = get_peft_model(base, config)
+    for name, weight in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight)
+    return model, names
+
+
+def test_trl_changes_the_weights_below_the_adapter() -> None:
+    model, _ = adapted_model(torch.bfloat16)
+    before = {name: weight.clone() for name, weight in model.named_parameters()}
+    engine: Any = object.__new__(VLLMGeneration)
+    engine.model = model
+    engine._dist = SimpleNamespace(is_fsdp=False, gather_params=lambda _: nullcontext())
+    list(engine._iter_named_params())
+    changed = [name for name, weight in model.named_parameters() if not torch.equal(weight, before[name])]
+    assert changed, obsolete("vllm_weight_sync")
+    assert all(".base_layer." in name for name in changed)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weights_under_an_adapter_are_handed_on_merged_and_stay_as_they_are(dtype: torch.dtype) -> None:
+    model, names = adapted_model(dtype)
+    before = {name: weight.clone() for name, weight in model.named_parameters()}
+    found = dict(merged_weights(model))
+    assert found.keys() == names
+    assert all(torch.equal(weight, before[name]) for name, weight in model.named_parameters())
+    whole = model.merge_and_unload()
+    assert all(torch.equal(weight, found[name]) for name, weight in whole.named_parameters())

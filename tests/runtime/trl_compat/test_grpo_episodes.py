@@ -1,18 +1,20 @@
-"""The batches that TRL's trainers get for episodes: tokens, masks and log-probabilities."""
+"""The batches that TRL's GRPO trainer gets for episodes: tokens, masks and log-probabilities."""
 
+import inspect
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.runtime.environments.episode_recipe import GUESS, episode_recipe
 from tests.runtime.methods.stage_harness import StageHarness, compile_plan
+from tests.runtime.trl_compat.necessity import obsolete
+from trl.trainer.grpo_trainer import GRPOTrainer
 
-from posttrain.runtime.environments.trl_rollouts import patch_trl_trainer
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.rewards.engine.batch import EPISODES
 from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.training.rollout_patches import patch_episodes
 
-pytestmark = pytest.mark.slow
 _LONGER = GUESS.replace("turns: 2", "turns: 3").replace("'{observation}'", "'?{observation}?'")
 
 
@@ -20,7 +22,6 @@ def trainer_for(bench: StageHarness, text: str, folder: Path, tokens: int) -> tu
     """A real trainer for the model of the recipe, and the arguments of its reward function."""
     from datasets import Dataset
     from trl.trainer.grpo_config import GRPOConfig
-    from trl.trainer.grpo_trainer import GRPOTrainer
 
     from posttrain.runtime.models.model_loader import load_model, load_tokenizer
 
@@ -54,10 +55,16 @@ def trainer_for(bench: StageHarness, text: str, folder: Path, tokens: int) -> tu
     context = StepContext(
         step=step, inputs={}, files={}, out=folder, work=folder, events=EventWriter(folder / "events.jsonl")
     )
-    patch_trl_trainer(context, trainer)
+    patch_episodes(context, trainer)
     return trainer, seen
 
 
+def test_trl_passes_rollout_func_only_the_prompts() -> None:
+    source = inspect.getsource(GRPOTrainer._generate)
+    assert "self.rollout_func(prompts, self)" in source, obsolete("grpo_episodes")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("chat", [False, True], ids=["plain", "chat"])
 @pytest.mark.parametrize(("tokens", "room"), [(1, 40), (3, 40), (2, 6)])
 def test_what_the_model_was_told_is_kept_out_of_the_loss(
@@ -104,6 +111,7 @@ def runs_of(ids: list[int], own: list[int]) -> list[tuple[list[int], int]]:
     return runs
 
 
+@pytest.mark.slow
 def test_equal_rows_of_a_group_play_the_same_episode(bench: StageHarness, tmp_path: Path) -> None:
     trainer, seen = trainer_for(bench, episode_recipe(_LONGER), tmp_path, 40)
     trainer._generate_and_score_completions([dict(trainer.train_dataset[n // 2]) for n in range(8)])

@@ -2,7 +2,11 @@
 
 TRL's RepeatSampler draws all epochs from one generator, seeded once. A run that is resumed after its first
 epoch restarts that generator and repeats the order of the first epoch. Here every epoch has its own
-generator, derived from the seed and the epoch.
+generator, derived from the seed and the epoch. With several processes, the trainer of a resumed run does not
+pass the number of the epoch to the sampler, so the training loop does.
+
+    trl/trainer/utils.py:928 `RepeatSampler.__init__`: `self.generator.manual_seed(seed)`
+    transformers/trainer.py:1794 `Trainer._run_epoch`: `underlying_sampler.set_epoch(epoch)`
 """
 
 from collections.abc import Callable, Iterator

@@ -6,13 +6,14 @@ every file, and a run that resumes from a checkpoint gives other results. Here o
 and its weights are restored from a copy.
 
 For 4-bit weights, TRL quantizes the merged weights again and sends their bytes without the quantization
-state; it also starts vLLM with bitsandbytes quantization, which the pinned release does not support. Here
-vLLM holds unquantized weights, and receives those that the trainer computes with: the dequantized weights
-plus the adapter.
+state. Here vLLM holds unquantized weights (`vllm_bitsandbytes.py`), and receives those that the trainer
+computes with: the dequantized weights plus the adapter.
+
+    trl/generation/vllm_generation.py:448 `VLLMGeneration._iter_named_params`: `model.merge_adapter()`
+    trl/generation/vllm_generation.py:469 `VLLMGeneration._iter_named_params`: `model.unmerge_adapter()`
 """
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
 _PREFIX = "base_model.model."
@@ -23,15 +24,6 @@ def patch_weight_sync(engine: Any) -> None:
     """Replace the engine's weight iteration, unless the weights are sharded or in an unsupported dtype."""
     if _is_supported(engine):
         engine._iter_named_params = lambda: merged_weights(engine.model)
-
-
-def disable_vllm_bitsandbytes() -> None:
-    """Make TRL start vLLM on the stored weights, even if the trainer has loaded them quantized.
-
-    TRL's module uses this function only to turn on bitsandbytes quantization in vLLM.
-    """
-    generation: Any = import_module("trl.generation.vllm_generation")
-    generation.is_bitsandbytes_available = lambda: False
 
 
 def _is_supported(engine: Any) -> bool:

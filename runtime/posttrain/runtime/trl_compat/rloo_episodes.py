@@ -2,17 +2,20 @@
 
 The episodes replace the trainer's tokenized prompts and generated completions. The log-probabilities of
 observation tokens are set to zero, so that the trainer's sums over a completion (the ratio, the loss and the
-KL divergence) include only the tokens that the model generated. The model still attends to all tokens.
+KL divergence) include only the tokens that the model generated. The model still attends to all tokens. GRPO's
+trainer takes episodes through its `rollout_func` (`grpo_episodes.py`).
+
+    trl/trainer/rloo_trainer.py:1404 `RLOOTrainer._generate`: `def _generate(self, prompts: list):`
+    trl/trainer/rloo_trainer.py:1794 `RLOOTrainer._compute_loss`: `def _compute_loss(self, model, inputs):`
 """
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from posttrain.runtime.environments.episode_tokens import EpisodeBatch
 from posttrain.runtime.rewards.engine.batch import EPISODES
+from posttrain.runtime.trl_compat.grpo_episodes import PlayFn
 
 _MODEL_MASK_KEY = "own"  # key in the trainer's batch: 1 for each token that the model generated
-PlayFn = Callable[[Sequence[Any], Sequence[Any]], EpisodeBatch]
 
 
 def patch_rloo_trainer(trainer: Any, play: PlayFn) -> None:

@@ -1,0 +1,51 @@
+"""Applies the patches of TRL's GRPO and RLOO trainers: generation with vLLM, and episodes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime.environments.environment_factory import environment_config, open_environment
+from posttrain.runtime.environments.episode_tokens import EpisodeBatch, run_token_episodes
+from posttrain.runtime.models.model_loader import StartingModel
+from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.trl_compat.grpo_episodes import patch_grpo_trainer
+from posttrain.runtime.trl_compat.rloo_episodes import patch_rloo_trainer
+from posttrain.runtime.trl_compat.turn_generation import TrainerGenerator
+from posttrain.runtime.trl_compat.vllm_bitsandbytes import disable_vllm_bitsandbytes
+from posttrain.runtime.trl_compat.vllm_random_state import seed_generations
+from posttrain.runtime.trl_compat.vllm_stop_tokens import pass_stop_tokens
+from posttrain.runtime.trl_compat.vllm_tokenizer import save_tokenizer_beside_weights
+from posttrain.runtime.trl_compat.vllm_uneven_prompts import pad_uneven_prompts
+from posttrain.runtime.trl_compat.vllm_weight_sync import patch_weight_sync
+from posttrain.spec.plan import Launch
+
+
+def patch_vllm_start(start: StartingModel, launch: Launch, scratch: Path) -> None:
+    """Prepare what vLLM is started with, before the trainer is built."""
+    if launch.rollouts.get("mode") != "server":
+        disable_vllm_bitsandbytes()
+    save_tokenizer_beside_weights(start.model, start.tokenizer, scratch)
+
+
+def patch_vllm_generation(trainer: Any) -> None:
+    """Patch the trainer's vLLM engine, if it has one."""
+    engine = getattr(trainer, "vllm_generation", None)
+    if engine is None:
+        return
+    seed_generations(trainer, engine)
+    pad_uneven_prompts(engine)
+    pass_stop_tokens(engine, trainer.eos_token_ids)
+    patch_weight_sync(engine)
+
+
+def patch_episodes(context: StepContext, trainer: Any) -> None:
+    """Patch the trainer to train on episodes, if the stage has an environment."""
+    if environment_config(context) is None:
+        return
+    session, generator = open_environment(context), TrainerGenerator(trainer)
+
+    def play(rows: Sequence[Any], prompts: Sequence[Any]) -> EpisodeBatch:
+        return run_token_episodes(session, context.params["seed"], rows, prompts, generator)
+
+    patch = patch_grpo_trainer if hasattr(trainer, "rollout_func") else patch_rloo_trainer
+    patch(trainer, play)
