@@ -112,9 +112,8 @@ def main() -> None:
         " the left, instead of alone. The compiler refuses packing for the families of its table that change"
         " (PT0648), and the stage measures `packed` and `other row` before its first step.\n"
     )
-    print(
-        "| family | attention | packed | other row | padded | rows are kept apart |\n|---|---|--:|--:|--:|---|"
-    )
+    print("| family | attention | packed | other row | padded | rows are kept apart |")
+    print("|---|---|--:|--:|--:|---|")
     for family in (*architecture_names(), *_OTHERS):
         for attention in ("sdpa", "eager"):
             model = tiny_model(family, attention)

@@ -13,8 +13,8 @@ PACKING_LEAKS = Code(
     "error",
     "With packing, and with TRL's `padding_free`, several rows are one sequence without an attention mask."
     " The attention of most architectures starts again where the positions start again. Linear attention and"
-    " convolutions without their GPU kernels, ALiBi, and the attention of Falcon do not: tokens of a row would"
-    " change the outputs of the next row. Train without packing, or use another model."
+    " convolutions without their GPU kernels, ALiBi, and the attention of Falcon do not: tokens of a row"
+    " would change the outputs of the next row. Train without packing, or use another model."
     " `perf/row_isolation.md` has the table. For a model that the compiler does not know, the stage measures"
     " it before the first step.",
     wrong=training_example(_STAGE).replace(_ISOLATING, "init: {model_type: bloom,"),
