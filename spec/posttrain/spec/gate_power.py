@@ -71,6 +71,8 @@ def paired_gain_power(
     level, gain = (1 - confidence) / 2, margin + effect
     share = min(1.0, max(disagreement, abs(margin), abs(gain)))
     spread = math.sqrt(count * share * (1 - share))
+    nodes: list[int] = []
+    scores: list[float] = []
     if count > _FEW_PAIRS:
         errors = (0.0,) if count > _MANY_PAIRS else (-_LIKELY_ERRORS, 0.0, _LIKELY_ERRORS)
         nodes = sorted({min(count, max(0, round(count * share + k * spread))) for k in errors})

@@ -57,9 +57,9 @@ def one_condition(condition: str) -> str:
         ("better_than: first.accuracy", 6, None, ""),
         (
             "better_than: first.accuracy, min_detectable_effect: 0.05",
-            625,
+            600,
             "PT0707",
-            "at least 626 items are needed",
+            "at least 622 items are needed",
         ),
         ("better_than: first.accuracy, min_detectable_effect: 0.05", 622, None, ""),
         (

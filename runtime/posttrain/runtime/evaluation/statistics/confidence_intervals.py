@@ -1,7 +1,7 @@
 """Confidence intervals and tests over items, for a rate, a mean, or the paired difference of two models.
 
 An item is a data row with all its completions, because completions of one prompt are not independent.
-`perf/intervals.md` has the coverage of each interval.
+`perf/interval_coverage.md` has the coverage of each interval, `perf/gate_levels.md` the errors of the tests.
 """
 
 import math
@@ -202,7 +202,7 @@ def _bootstrap_interval(
 
 
 def _paired_rates(better: int, worse: int, count: int, margin: float, confidence: float) -> Estimate:
-    """The exact unconditional test of paired rates, with the interval of the gains that it does not reject."""
+    """The exact unconditional test of paired rates, with the interval of the gains that are not rejected."""
     level = (1 - confidence) / 2
     low, high = paired_gain_interval(better, worse, count, margin, level)
     tails = (
