@@ -5,8 +5,6 @@ from functools import cache
 
 from posttrain.spec.column_types import Interval
 
-# The power at which a gate must detect `min_detectable_effect`.
-POWER = 0.8
 _POISSON_MAX_COUNT = 3
 
 
@@ -121,40 +119,3 @@ def _poisson_tail(events: float, expected: float) -> float:
         term *= expected / (events + n)
         n += 1
     return total
-
-
-def min_trials_for_rate(threshold: float, confidence: float) -> int:
-    """The minimum number of trials, all successful, that show a rate above a threshold."""
-    if threshold >= 1:
-        return -1
-    z = normal_quantile(0.5 + confidence / 2)
-    by_interval = math.floor(z * z * threshold / (1 - threshold)) + 1
-    by_test = math.log((1 - confidence) / 2) / math.log(threshold) if threshold > 0 else 0
-    return max(by_interval, math.ceil(by_test))
-
-
-def min_pairs_for_gain(margin: float, confidence: float) -> int:
-    """The minimum number of pairs, all improved, that show a gain above a margin."""
-    if margin == 0:
-        return math.ceil(math.log2(2 / (1 - confidence)))
-    return min_trials_for_rate((1 + margin) / 2, confidence)
-
-
-def sample_size_for_rate(threshold: float, effect: float, confidence: float) -> int:
-    """The trials that distinguish a rate from a threshold with power 0.8 if they differ by `effect`."""
-    truth = threshold + effect
-    certain, seen = normal_quantile(0.5 + confidence / 2), normal_quantile(POWER)
-    spread = certain * math.sqrt(threshold * (1 - threshold)) + seen * math.sqrt(truth * (1 - truth))
-    return math.ceil((spread / effect) ** 2)
-
-
-def sample_size_for_paired_gain(margin: float, effect: float, confidence: float, disagreement: float) -> int:
-    """The pairs that distinguish a gain of `margin + effect` from the margin with power 0.8.
-
-    `disagreement` is the share of items on which the two models differ. Only these items carry information.
-    """
-    truth = margin + effect
-    certain, seen = normal_quantile(0.5 + confidence / 2), normal_quantile(POWER)
-    changed = max(disagreement, abs(margin), abs(truth))
-    spread = certain * math.sqrt(changed - margin**2) + seen * math.sqrt(changed - truth**2)
-    return math.ceil((spread / effect) ** 2)

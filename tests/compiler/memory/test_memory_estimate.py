@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from posttrain.compiler.facts.accelerators import find_accelerator
 from posttrain.compiler.facts.parameter_counts import count_parameters, linear_module_names
 from posttrain.compiler.facts.published_shapes import find_shape
+from posttrain.compiler.memory import model_states
 from posttrain.compiler.memory.memory_estimate import estimate_memory, format_terms
 from posttrain.compiler.memory.workload import FrozenModel, LoraAdapter, RolloutWorkload, Workload
 
@@ -128,6 +129,16 @@ def test_a_higher_stage_never_holds_more_states(workload):
 
     higher = "zero2" if workload.strategy == "zero1" else "zero3"
     assert states(replace(workload, strategy=higher)) <= states(workload)
+
+
+@given(workloads(sharded=["zero3"]))
+def test_the_gradient_partition_of_zero3_is_always_allocated(workload):
+    """DeepSpeed allocates it with the optimizer: it is in every phase once, whatever the accumulation."""
+    for accumulation in (1, 4):
+        changed = replace(workload, accumulation=accumulation)
+        expected = round(model_states.gradient_bytes(changed, changed.model))
+        for phase in estimate_memory(changed, H100).phases:
+            assert sum(t.bytes for t in phase.terms if t.name == "gradients") == expected
 
 
 @given(workloads())

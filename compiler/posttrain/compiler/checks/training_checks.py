@@ -10,6 +10,7 @@ from posttrain.compiler.checks import (
     hyperparameter_ranges,
     learning_rates,
     lm_head_adapter,
+    packing,
     trl_args,
 )
 from posttrain.compiler.checks.trained_model import TrainedModel
@@ -33,6 +34,7 @@ _CHECKS: tuple[Check, ...] = (
     adapter_config.check_quantized_training,
     adapter_config.check_lora_dropout,
     lm_head_adapter.check_lm_head_adapter,
+    packing.check_packing,
     adapter_handoff.check_reference,
 )
 CODES = (
@@ -43,6 +45,7 @@ CODES = (
     *checkpoint_alignment.CODES,
     *adapter_config.CODES,
     *lm_head_adapter.CODES,
+    *packing.CODES,
     *adapter_handoff.CODES,
 )
 

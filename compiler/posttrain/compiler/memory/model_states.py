@@ -82,6 +82,15 @@ def gradient_bytes(workload: Workload, shape: Shape) -> float:
     return trainable_parameters(workload, shape) * trained_element_size(workload) / shard_count(workload, 2)
 
 
+def has_resident_gradients(workload: Workload) -> bool:
+    """Return whether the gradients are allocated for the whole training.
+
+    DeepSpeed's stage 3 allocates its partition, `grad_partitions_flat_buffer`, with the optimizer. Other
+    strategies allocate gradients in the backward pass and free them after the update.
+    """
+    return workload.train and workload.strategy == "zero3"
+
+
 def optimizer_state_bytes(workload: Workload, shape: Shape) -> float:
     wide, narrow = OPTIMIZER_STATE_BYTES[workload.optimizer]
     each = wide if has_master_weights(workload) or trained_element_size(workload) == 4 else narrow

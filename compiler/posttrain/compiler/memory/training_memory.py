@@ -30,6 +30,7 @@ def resident_terms(workload: Workload) -> tuple[MemoryTerm, ...]:
     return (
         *_model_state_terms(workload, workload.model, ""),
         *(_value_model_terms(value) if value else ()),
+        *_resident_gradient_terms(workload, value),
         *frozen,
     )
 
@@ -39,7 +40,7 @@ def training_phases(workload: Workload) -> tuple[MemoryPhase, ...]:
     step = micro_batch_memory(workload, workload.model)
     value = _value_activation_terms(workload)
     shard = sharding.backward_sharding_terms(workload, workload.model)
-    gradient_terms = _gradient_terms(workload, step.gradients if workload.accumulation > 1 else 0)
+    gradient_terms = _backward_gradient_terms(workload, step.gradients if workload.accumulation > 1 else 0)
     early = (always, gradient_terms, shard, value, _activation_terms(workload, step))
     return (
         memory_phase("end of forward", *early, _loss_terms(step, step.loss_forward), _autocast_terms(step)),
@@ -75,19 +76,19 @@ def _late_backward_phases(
     missing = step.layer_gradient - step.early_gradient
     missing += 0 if tied else step.embedding_gradient / model_states.shard_count(workload, 2)
     last = step.gradients if workload.accumulation > 1 else step.gradients - missing
-    value = _value_gradient_terms(workload)
+    value = () if model_states.has_resident_gradients(workload) else _value_gradient_terms(workload)
     # a tied matrix has two gradients and their sum; accumulation adds the sum to a fourth tensor
     again = workload.accumulation > 1
     copies = (2 + again if tied else int(again)) * step.embedding_gradient
     embeddings = memory_term("embedding gradients", copies, "summed before they are stored", transient=True)
     saved = (memory_term("activations", step.saved_per_layer, "of the last layer", transient=True),)
     steps = sharding.optimizer_step_terms(workload, workload.model)
-    full = _gradient_terms(workload, step.gradients)
+    full = _backward_gradient_terms(workload, step.gradients)
     return (
         memory_phase(
             "last layer, backward",
             always,
-            _gradient_terms(workload, last),
+            _backward_gradient_terms(workload, last),
             value,
             shard,
             saved,
@@ -156,6 +157,18 @@ def _value_model_terms(value: Workload) -> tuple[MemoryTerm, ...]:
     return terms if value.adapter is None else terms[1:]
 
 
+def _resident_gradient_terms(workload: Workload, value: Workload | None) -> tuple[MemoryTerm, ...]:
+    if not model_states.has_resident_gradients(workload):
+        return ()
+    own = _gradient_terms(workload, model_states.gradient_bytes(workload, workload.model))
+    return (*own, *(_value_gradient_terms(workload) if value else ()))
+
+
+def _backward_gradient_terms(workload: Workload, size: float) -> tuple[MemoryTerm, ...]:
+    """Return the gradients that the backward pass allocates."""
+    return () if model_states.has_resident_gradients(workload) else _gradient_terms(workload, size)
+
+
 def _gradient_terms(workload: Workload, size: float) -> tuple[MemoryTerm, ...]:
     element = model_states.trained_element_size(workload)
     divided = _sharding_note(workload, 2, f" / {workload.gpus} GPUs")
@@ -179,9 +192,9 @@ def _layer_backward_terms(workload: Workload, step: MicroBatchMemory) -> tuple[M
 
 
 def _first_gradient_terms(workload: Workload, step: MicroBatchMemory) -> tuple[MemoryTerm, ...]:
-    """Return the gradients at the start of the backward pass. With accumulation they are already
-    allocated, except the summed gradient of a tied head."""
-    again = workload.accumulation > 1
+    """Return the gradients at the start of the backward pass. With accumulation, and with ZeRO-3, they are
+    already allocated, except the summed gradient of a tied head."""
+    again = workload.accumulation > 1 or model_states.has_resident_gradients(workload)
     size = 0 if again and not workload.model.tied else step.head_gradient
     size = size / model_states.shard_count(workload, 2) + (0 if again else step.early_gradient)
     return (memory_term("first gradients", size, "of the head and of the current layer"),)

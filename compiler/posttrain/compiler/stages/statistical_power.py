@@ -6,9 +6,12 @@ from posttrain.compiler.stages.eval_stage import Metric
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.eval_stages import Condition
-from posttrain.spec.eval_statistics import (
+from posttrain.spec.gate_power import (
+    POWER,
     min_pairs_for_gain,
     min_trials_for_rate,
+    paired_gain_power,
+    rate_power,
     sample_size_for_paired_gain,
     sample_size_for_rate,
 )
@@ -104,9 +107,10 @@ def _check_trials(
             message = f"{effect} exceeds the range of a rate"
             diagnostics.add(UNDETECTABLE_EFFECT, (*path, "min_detectable_effect"), message)
             return
-        needed = sample_size_for_rate(threshold, condition.min_detectable_effect, condition.confidence)
         # Completions of one prompt are correlated: at best they count as much as separate prompts.
-        if count * samples < needed:
+        wanted = threshold, condition.min_detectable_effect, condition.confidence
+        if rate_power(count * samples, *wanted) < POWER:
+            needed = sample_size_for_rate(*wanted)
             effect = f"an effect of {condition.min_detectable_effect:g} from {bound:g}"
             message = f"{count * samples} completions detect {effect} with a power below 80%"
             diagnostics.add(
@@ -134,11 +138,10 @@ def _check_pairs(condition: Condition, count: int, path: KeyPath, diagnostics: D
             f"a margin of {condition.margin:g} and an effect of {effect:g} exceed the largest gain, 1",
         )
         return
-    needed = sample_size_for_paired_gain(
-        condition.margin, effect, condition.confidence, condition.expected_disagreement
-    )
-    if count >= needed:
+    wanted = condition.margin, effect, condition.confidence, condition.expected_disagreement
+    if paired_gain_power(count, *wanted) >= POWER:
         return
+    needed = sample_size_for_paired_gain(*wanted)
     if condition.min_detectable_effect is None:
         message = (
             f"{count} pairs show that equal models are within {condition.margin:g} with a power below 80%"

@@ -28,6 +28,7 @@ from posttrain.runtime.training.eval_callback import (
 )
 from posttrain.runtime.training.kernels import kernel_arguments, merge_trl_arguments
 from posttrain.runtime.training.lr_schedule import lr_scheduler_arguments
+from posttrain.runtime.training.row_isolation import check_row_isolation
 from posttrain.runtime.training.step_arithmetic import checkpoint_interval, resolve_learning_rate
 from posttrain.runtime.training.throughput import Throughput
 from posttrain.runtime.training.trainer_callback import build_callback
@@ -171,6 +172,8 @@ class TrainingLoop:
     def on_train_begin(self) -> None:
         """Called when the trainer is ready for its first step."""
         check_strategy_applied(self.trainer, self.context.step.launch)
+        if getattr(self.trainer, "padding_free", False):
+            check_row_isolation(self.trainer)
         if self.resume_checkpoint is not None and (
             self.step == self.schedule.steps or self.eval_callback.should_stop
         ):

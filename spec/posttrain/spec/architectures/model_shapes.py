@@ -33,6 +33,7 @@ class Architecture(NamedTuple):
     every_expert: bool  # computes all experts for every token and weights the results
     dropout: bool
     tied: bool
+    isolates_rows: bool  # whether packed rows do not affect each other (perf/row_isolation.md)
     lora: tuple[str, ...]
 
     @property
@@ -105,6 +106,7 @@ def find_architecture(name: str) -> Architecture | None:
         every_expert=row.get("every_expert", False),
         dropout=row.get("dropout", False),
         tied=row.get("tied", False),
+        isolates_rows=row.get("isolates_rows", True),
         lora=tuple(row["lora"]),
     )
 

@@ -1,7 +1,7 @@
 """Confidence intervals and tests over items, for a rate, a mean, or the paired difference of two models.
 
 An item is a data row with all its completions, because completions of one prompt are not independent.
-`perf/intervals.md` has the coverage of each interval.
+`perf/interval_coverage.md` has the coverage of each interval, `perf/gate_levels.md` the errors of the tests.
 """
 
 import math
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import mul
 
-from posttrain.runtime.evaluation.statistics.tango_score import find_root, tango_score
 from posttrain.spec.column_types import Interval
 from posttrain.spec.eval_statistics import (
     binomial_tail,
@@ -20,6 +19,7 @@ from posttrain.spec.eval_statistics import (
     student_t_quantile,
     wilson_interval,
 )
+from posttrain.spec.paired_rates import paired_gain_interval, paired_p_value
 
 _BOOTSTRAP_DRAWS = 999
 # From this number of items on, Student's interval needs no correction.
@@ -202,26 +202,15 @@ def _bootstrap_interval(
 
 
 def _paired_rates(better: int, worse: int, count: int, margin: float, confidence: float) -> Estimate:
-    """Tango's score interval for the difference of paired rates, with McNemar's exact test for margin 0."""
-    z = normal_quantile(0.5 + confidence / 2)
+    """The exact unconditional test of paired rates, with the interval of the gains that are not rejected."""
+    level = (1 - confidence) / 2
+    low, high = paired_gain_interval(better, worse, count, margin, level)
+    tails = (
+        paired_p_value(better, worse, count, margin, level),
+        paired_p_value(worse, better, count, -margin, level),
+    )
     value = (better - worse) / count
-
-    def score(at: float) -> float:
-        return tango_score(better, worse, count, at)
-
-    interval = Interval(find_root(score, z, -1.0, value), find_root(score, -z, value, 1.0))
-    if margin == 0:
-        return _build_estimate(
-            value, interval, (mcnemar_p_value(better, worse), mcnemar_p_value(worse, better)), "exact McNemar"
-        )
-    tail = score(margin)
-    return _build_estimate(value, interval, (normal_cdf(-tail), normal_cdf(tail)), "Tango's score test")
-
-
-def mcnemar_p_value(ups: int, downs: int) -> float:
-    """The probability of at least `ups` improvements if both directions of a change are equally likely."""
-    changed = ups + downs
-    return sum(math.comb(changed, k) for k in range(ups, changed + 1)) / 2**changed
+    return _build_estimate(value, Interval(low, high), tails, "exact unconditional test of pairs")
 
 
 def _variance(values: Sequence[float], middle: float) -> float:

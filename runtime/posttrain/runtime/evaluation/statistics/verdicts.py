@@ -93,7 +93,7 @@ def compare_items(
 
 def _gain_verdict(estimate: Estimate, margin: float, confidence: float) -> Verdict:
     error = (1 - confidence) / 2
-    if estimate.low > margin and estimate.p_above <= error:
+    if estimate.low >= margin and estimate.p_above <= error:
         return "pass"
     return "fail" if estimate.high <= margin and estimate.p_below <= error else "inconclusive"
 
