@@ -127,7 +127,7 @@ class _ForkserverClient:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = {
             **_inherited_environment(),
-            **_FIXED_ENVIRONMENT,
+            **FIXED_ENVIRONMENT,
             "OMP_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
         }
@@ -233,7 +233,7 @@ _PASSED_PREFIXES = (
     "PYTHONPATH",
     "RECIPE_TEST_",
 )
-_FIXED_ENVIRONMENT = {
+FIXED_ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "PYTHONUNBUFFERED": "1",
     "TOKENIZERS_PARALLELISM": "false",
@@ -264,7 +264,7 @@ def _worker_environment(
 def step_environment(work: Path, step: Step) -> dict[str, str]:
     """The environment variables of every step, in a process or in a container."""
     return {
-        **_FIXED_ENVIRONMENT,
+        **FIXED_ENVIRONMENT,
         "OMP_NUM_THREADS": str(step.resources.cpus),
         "MKL_NUM_THREADS": str(step.resources.cpus),
         "HF_DATASETS_CACHE": str(work / "scratch" / "datasets"),
