@@ -24,6 +24,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -35,6 +36,7 @@ _FORKED_MODULES = ("posttrain.runtime.forkserver", "posttrain.runtime.worker")
 
 def main(descriptor: int) -> None:
     client = socket.socket(fileno=descriptor)
+    gc.disable()  # an import leaves hardly any garbage
     _import_stack()
     subprocess.Popen = _ForkingPopen
     request = _serve(client)
@@ -60,6 +62,8 @@ def _import_stack() -> None:
     for extension in (*found, export.EXTENSION, model.EXTENSION):
         for module in extension.preload:
             import_module(module)
+    if find_spec("deepspeed"):  # every training imports it where it is installed
+        import_module("deepspeed")
 
 
 def _serve(client: socket.socket) -> tuple[list[str], dict[str, str], str, list[int]] | None:
@@ -122,6 +126,7 @@ def _become(argv: Sequence[str], environment: Mapping[str, str]) -> None:
     sys.stderr = sys.__stderr__ = _output_stream(2, "backslashreplace", line=True, unbuffered=unbuffered)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    gc.enable()
     gc.set_threshold(*_GC_THRESHOLD)
     if "OMP_NUM_THREADS" in environment:
         import_module("torch").set_num_threads(int(environment["OMP_NUM_THREADS"]))
@@ -145,8 +150,9 @@ class _ForkingPopen(subprocess.Popen[Any]):
     """Forks a process of `recipe run` instead of starting a new interpreter."""
 
     def _execute_child(self, args: Any, *values: Any) -> None:
-        # A fork copies only the calling thread: what other threads have locked remains locked.
-        alone = len(list(Path("/proc/self/task").iterdir())) == 1
+        # A fork copies only the calling thread: what other threads have locked remains locked. Threads of
+        # libraries, as those of DuckDB, are idle here.
+        alone = threading.active_count() == 1
         if not alone or list(args[:2]) != [sys.executable, "-m"] or args[2] not in _FORKED_MODULES:
             super()._execute_child(args, *values)  # type: ignore[misc]
             return
