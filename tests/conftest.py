@@ -10,6 +10,7 @@ import os
 import shutil
 import tarfile
 import urllib.request
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 Service = TypeVar("Service")
+# Of torch in the test processes. These occupy the processors already, and waiting threads spin.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def require_service(part: str, found: Service | None, how: str, *, apart: bool = False) -> Service:
@@ -99,18 +102,35 @@ def busybox_tar(program: Path) -> bytes:
     return archive.getvalue()
 
 
+_SLOW_WEIGHT = 25  # an average test with the marker `slow` takes as long as so many others
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the container tests and the files with much work first: at the end, all processes have work."""
+    work = Counter[str]()
+    for item in items:
+        work[scope_of(item.nodeid)] += _SLOW_WEIGHT if item.get_closest_marker("slow") else 1
+    items.sort(key=lambda item: (scope_of(item.nodeid) != "containers", -work[scope_of(item.nodeid)]))
+
+
+def scope_of(nodeid: str) -> str:
+    """The tests of a file run in one process, so that they share fixtures; so do all container tests, whose
+    image takes a minute to build."""
+    path = nodeid.partition("::")[0]
+    return "containers" if path.startswith("tests/containers/") else path
+
+
 @pytest.hookimpl(optionalhook=True)  # without pytest-xdist there are no parallel tests
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `-n 2`, the tests of a file run in one process, so that they share fixtures; so do all container
-    tests, whose image takes a minute to build."""
+    """With `-n 2`, the scopes run in the order of the collection."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class ContainerScheduling(LoadScopeScheduling):
+    class ScopeScheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            path = nodeid.partition("::")[0]
-            return "containers" if path.startswith("tests/containers/") else path
+            return scope_of(nodeid)
 
-    return ContainerScheduling(config, log)
+    config.option.loadscopereorder = False
+    return ScopeScheduling(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

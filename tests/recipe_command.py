@@ -7,32 +7,46 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryFile
+
+from tests.preloaded_client import PreloadedProcess, can_preload
 
 ROOT = Path(__file__).parent.parent
 TINY_RECIPE = ROOT / "tests" / "recipes" / "tiny"
 RECIPE_COMMAND = [sys.executable, "-m", "posttrain.cli.main"]
 
 
+Process = subprocess.Popen[bytes] | PreloadedProcess
+_TRAINS = ("run", "probe")
+
+
 def run_command(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run the command and wait for it."""
     command = [*RECIPE_COMMAND, *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=cwd, stdin=subprocess.DEVNULL
-    )
-
-
-def start_command(*arguments: str | Path, log: Path) -> subprocess.Popen[bytes]:
-    """Start the command without waiting for it."""
-    with log.open("ab") as output:
-        return subprocess.Popen(
-            [*RECIPE_COMMAND, *map(str, arguments)], stdout=output, stderr=output, stdin=subprocess.DEVNULL
+    if arguments[0] not in _TRAINS or not can_preload():
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=cwd, stdin=subprocess.DEVNULL
         )
+    with TemporaryFile() as output, TemporaryFile() as errors, Path(os.devnull).open("rb") as nothing:
+        process = PreloadedProcess(*command[2:], stdin=nothing, stdout=output, stderr=errors, cwd=cwd)
+        status = process.wait()
+        texts = [os.pread(file.fileno(), file.seek(0, os.SEEK_END), 0).decode() for file in (output, errors)]
+    return subprocess.CompletedProcess(command, status, *texts)
+
+
+def start_command(*arguments: str | Path, log: Path) -> Process:
+    """Start the command without waiting for it."""
+    command = [*RECIPE_COMMAND, *map(str, arguments)]
+    with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
+        if arguments[0] in _TRAINS and can_preload():
+            return PreloadedProcess(*command[2:], stdin=nothing, stdout=output, stderr=output, cwd=None)
+        return subprocess.Popen(command, stdin=nothing, stdout=output, stderr=output)
 
 
 def wait_until(
     condition: Callable[[], bool],
     what: str,
-    client: subprocess.Popen[bytes] | None = None,
+    client: Process | None = None,
     seconds: float = 120,
 ) -> None:
     """Wait until a condition holds; fails after `seconds`, or when the client exits first."""

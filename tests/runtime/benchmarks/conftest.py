@@ -1,12 +1,9 @@
-"""A preloaded process and a store that all tests of benchmarks share. They require lm-eval."""
+"""The tests of benchmarks require lm-eval."""
 
 from importlib.util import find_spec
 
 import pytest
 from tests.conftest import require_service
-from tests.runtime.methods.conftest import bench, runner
-
-__all__ = ["bench", "runner"]
 
 
 @pytest.fixture(scope="session", autouse=True)

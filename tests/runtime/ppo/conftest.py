@@ -1,7 +1,6 @@
-"""The harness of the method tests with its own store, and the tracer of the memory tests."""
+"""The tracer of the memory tests and the strategies of the tests with several processes."""
 
 from tests.compiler.memory.conftest import tracer
 from tests.runtime.distributed.test_multi_process import strategy
-from tests.runtime.methods.conftest import bench, runner
 
-__all__ = ["bench", "runner", "strategy", "tracer"]
+__all__ = ["strategy", "tracer"]

@@ -1,7 +1,6 @@
 """A reward model as a node: trained by one stage, used in an eval, in GRPO and in its in-loop eval."""
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from posttrain.runtime.errors import StepError
 from posttrain.runtime.rewards.engine.graph import Graph
 from posttrain.runtime.rewards.engine.reward_model_inference import RewardModelScorer, load_scorer
 from posttrain.runtime.rows_io import read_rows
-from posttrain.runtime.runners.process import ProcessRunner
 from posttrain.runtime.store.products import Product
 
 pytestmark = pytest.mark.slow
@@ -40,14 +38,6 @@ _GRPO = (
 
 def text() -> str:
     return recipe(_SCORER, _LIGHT, _LOOK, _GRPO).replace("stages:\n", f"{_LIKED}stages:\n")
-
-
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StageHarness]:
-    runner = ProcessRunner()
-    runner.prepare(compile_plan(text()), ["scorer", "light", "look", "rl"], tmp_path_factory.mktemp("warm"))
-    yield StageHarness(tmp_path_factory.mktemp("bench"), runner)
-    runner.close()
 
 
 @pytest.fixture(scope="module")

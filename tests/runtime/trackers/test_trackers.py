@@ -116,7 +116,7 @@ def check_mlflow(address: str) -> None:
     (run,) = client.search_runs([experiment.experiment_id])
     assert run.info.run_name == "sft"
     assert run.info.status == "FINISHED"
-    assert run.data.params["params.steps"] == "4"
+    assert run.data.params["params.max_steps"] == "4"
     losses = client.get_metric_history(run.info.run_id, "loss")
     assert [(point.step, point.value) for point in losses] == LOSSES
     assert run.data.metrics["eval/accuracy"] == 0.75

@@ -1,4 +1,4 @@
-"""One fork server and one store for all tests of training methods."""
+"""One forkserver and one store for all tests that run stages."""
 
 from collections.abc import Iterator
 
