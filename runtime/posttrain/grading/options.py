@@ -52,7 +52,7 @@ DEFAULTS = Options()
 class Verdict:
     """The result of grading a pair.
 
-    equal: None if the grader cannot decide.
+    equal: True if the candidate is correct, False if it is wrong, None if the grader cannot decide.
     reason: the reason for the verdict; never empty.
     path: what decided: `text` (a comparison of the strings), `exact` (exact arithmetic in this process),
         `symbolic` (a worker), `limit` (a size, complexity or time limit).
@@ -61,3 +61,10 @@ class Verdict:
     equal: bool | None
     reason: str
     path: DecisionPath
+
+    @property
+    def outcome(self) -> Literal["correct", "wrong", "undecided"]:
+        return "undecided" if self.equal is None else "correct" if self.equal else "wrong"
+
+    def __str__(self) -> str:
+        return f"{self.outcome}: {self.reason}"

@@ -55,8 +55,9 @@ class Worker:
 def start_worker() -> Worker:
     """Start a worker. It inherits no environment variables except those needed to find its modules."""
     inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+    without_site = ["-S"] if sys.flags.no_site else []
     process = subprocess.Popen(
-        [sys.executable, *COMMAND, str(os.getpid())],
+        [sys.executable, *without_site, *COMMAND, str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
