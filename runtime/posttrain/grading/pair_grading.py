@@ -1,4 +1,8 @@
-"""Grades one candidate against one reference, in the calling process or in a worker."""
+"""Grades one candidate against one reference, in the calling process or in a worker.
+
+The limits depend on the texts alone. A candidate that exceeds one is wrong, since an abstention would pay
+better than a wrong answer. A reference that exceeds one leaves all its candidates undecided.
+"""
 
 import re
 from itertools import product
@@ -6,7 +10,8 @@ from itertools import product
 from posttrain.grading.comparison import compare
 from posttrain.grading.context import Context, Outcome, SymbolicChecker, any_of
 from posttrain.grading.dates_and_times import compare_dates, compare_times
-from posttrain.grading.expression_tree import Node, Text, TooLarge
+from posttrain.grading.expression_tree import Node, ParseError, Text, TooLarge
+from posttrain.grading.form_checks import normalize_form
 from posttrain.grading.interpretations import interpretations, unsupported_notation
 from posttrain.grading.options import DEFAULTS, Options
 from posttrain.grading.prose_answers import answer_in_prose, shorten_answer
@@ -37,7 +42,7 @@ ITEM = re.compile(r"\s*(?:,|;|\band\b|&)\s*")
 def grade_pair(
     candidate: str, reference: str, options: Options, symbolic: SymbolicChecker | None = None
 ) -> Outcome:
-    """The outcome of comparing two texts. A text that exceeds a limit makes it undecided, with a reason."""
+    """The outcome of comparing two texts. An undecided one with another path than `limit` needs a worker."""
     candidate, reference = visible_text(candidate).strip(), visible_text(reference).strip()
     if not reference:
         return Outcome(None, "the reference is empty", "text")
@@ -46,11 +51,34 @@ def grade_pair(
     if candidate == reference:
         return Outcome(True, "the same text", "text")
     try:
-        return _grade_texts(
-            shorten_answer(candidate, options), shorten_answer(reference, options), options, symbolic
-        )
+        shortened = shorten_answer(reference, options)
+        if limit := _reference_limit(shortened, options):
+            return Outcome(None, limit, "limit")
+    except (TooLarge, ParseError) as reason:
+        return Outcome(None, f"the reference exceeds a limit: {reason}", "limit")
+    try:
+        outcome = _grade_texts(shorten_answer(candidate, options), shortened, options, symbolic)
     except TooLarge as reason:
-        return Outcome(None, str(reason), "limit")
+        return Outcome(False, f"the candidate exceeds a limit: {reason}", "limit")
+    if outcome.equal is None and outcome.path == "limit":
+        return Outcome(False, f"the candidate exceeds a limit: {outcome.reason}", "limit")
+    return outcome
+
+
+def read_reference(reference: str, options: Options) -> tuple[Node, ...]:
+    """The interpretations of a reference that `grade_pair` has accepted."""
+    return interpretations(shorten_answer(visible_text(reference).strip(), options), options, True)
+
+
+def _reference_limit(reference: str, options: Options) -> str | None:
+    """Why the reference cannot be compared with any candidate, or None. Raises TooLarge or ParseError."""
+    nodes = interpretations(reference, options, True)
+    for node in nodes:
+        normalize_form(node)
+    if nodes or (options.sentences and answer_in_prose(reference, reference=True)):
+        return None
+    notation = unsupported_notation(reference)
+    return f"unsupported notation {notation} in the reference" if notation else None
 
 
 def _grade_texts(
@@ -59,7 +87,7 @@ def _grade_texts(
     if options.choices and (outcome := _compare_choices(candidate, reference, options, symbolic)):
         return outcome
     outcome = _compare_texts(candidate, reference, options, symbolic)
-    if options.sentences and (outcome.equal is False or outcome.path == "limit"):
+    if options.sentences and outcome.equal is False:
         parts = answer_in_prose(candidate), answer_in_prose(reference, reference=True)
         if any(parts):
             return _compare_texts(parts[0] or candidate, parts[1] or reference, options, symbolic)
@@ -109,9 +137,9 @@ def _compare_texts(
     context = Context(options, Budget(*(WORKER_BUDGET if symbolic else LOCAL_BUDGET)), symbolic, compare)
     if isinstance(left[0], Text) and isinstance(right[0], Text):
         texts = _compare_words(one, two, options)
-        return texts if texts.equal else _unsupported_outcome(candidate, reference) or texts
+        return texts if texts.equal else _unsupported_outcome(candidate) or texts
     if isinstance(left[0], Text) or isinstance(right[0], Text):
-        unsupported = _unsupported_outcome(candidate, reference)
+        unsupported = _unsupported_outcome(candidate)
         if unsupported is not None:
             return unsupported
     outcomes: list[Outcome] = []
@@ -122,11 +150,10 @@ def _compare_texts(
     return any_of(outcomes)
 
 
-def _unsupported_outcome(candidate: str, reference: str) -> Outcome | None:
-    """An undecided outcome if a text is mathematics in an unsupported notation, else None."""
-    for side, text in (("candidate", candidate), ("reference", reference)):
-        if not interpretations(text, DEFAULTS) and (notation := unsupported_notation(text)):
-            return Outcome(None, f"unsupported notation {notation} in the {side}", "limit")
+def _unsupported_outcome(candidate: str) -> Outcome | None:
+    """The outcome if the candidate is mathematics in an unsupported notation, else None."""
+    if not interpretations(candidate, DEFAULTS) and (notation := unsupported_notation(candidate)):
+        return Outcome(False, f"unsupported notation {notation} in the candidate", "limit")
     return None
 
 
