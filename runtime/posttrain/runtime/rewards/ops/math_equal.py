@@ -40,8 +40,8 @@ class MathEqual(Params):
         default=10.0,
         gt=0,
         le=600,
-        description="Limit of CPU time for one comparison, in seconds. An answer beyond it is wrong, as is one"
-        " beyond the limits of size and steps.",
+        description="Limit of CPU time for one comparison, in seconds. An answer beyond it is wrong, as is"
+        " one beyond the limits of size and steps.",
     )
     on_undecided: BooleanFallback = field(
         default="abstain",
