@@ -73,6 +73,14 @@ VIOLATIONS = {
             "runtime/posttrain/runtime/planted_too.py": "from posttrain.runtime import planted",
         },
     ),
+    "grading imports the spec": (
+        "grading imports no other package of ours",
+        {"runtime/posttrain/grading/planted.py": "import posttrain.spec"},
+    ),
+    "grading imports TRL": (
+        "grading imports no other package of ours",
+        {"runtime/posttrain/grading/planted.py": "def f():\n    import trl\n    return trl\n"},
+    ),
     "spec imports torch": (
         "import nothing heavy",
         {"spec/posttrain/spec/planted.py": "import torch"},

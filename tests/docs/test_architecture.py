@@ -62,7 +62,7 @@ def test_files_that_the_page_names_exist() -> None:
     tails = [name.rpartition(".../")[2] for name in names]
     files = [
         path.as_posix()
-        for top in ("spec", "compiler", "runtime", "perf", "tests/docs")
+        for top in ("spec", "compiler", "runtime", "perf", "docs", "tests/docs")
         for path in (REPOSITORY / top).rglob("*.*")
     ]
     files.append((REPOSITORY / "pyproject.toml").as_posix())

@@ -67,7 +67,10 @@ def test_a_simplified_form_says_what_is_left():
     )
 
 
-def test_a_longer_answer_than_allowed_is_undecided():
-    verdict = grade("1" * 50, "2", Options(max_characters=20))
-    assert (verdict.equal, verdict.path) == (None, "limit")
+@pytest.mark.parametrize(
+    ("pair", "equal"), [(("1" * 50, "2"), False), (("2", "1" * 50), None)], ids=["candidate", "reference"]
+)
+def test_a_longer_answer_than_allowed_is_wrong_and_a_longer_reference_undecided(pair, equal):
+    verdict = grade(*pair, Options(max_characters=20))
+    assert (verdict.equal, verdict.path) == (equal, "limit")
     assert "50 characters" in verdict.reason

@@ -130,12 +130,35 @@ def test_agreement_of_leading_digits_is_not_equality():
 
 
 @pytest.mark.parametrize("text", NESTED + LONG + REGEX_FLOODS, ids=lambda text: text[:12])
-def test_a_limit_is_said_and_never_a_zero(text):
-    for pair in ((text, "5"), ("5", text)):
-        verdict = grade(*pair)
-        assert verdict.equal is not True
+def test_no_limit_pays_better_than_a_wrong_answer(text):
+    """A candidate beyond a limit is wrong. A reference beyond a limit may leave the candidate undecided."""
+    candidate, reference = grade(text, "5"), grade("5", text)
+    assert candidate.equal is False
+    assert reference.equal is not True
+    for verdict in (candidate, reference):
         assert verdict.reason
         assert "internal error" not in verdict.reason
+
+
+COSTLY = [
+    r"\sin(10^{10^8})",
+    r"\sum_{n=1}^{\infty} n",
+    r"\int_0^1 \sin(1/x^9) dx",
+    "1" * 1601,
+    "(" * 45 + "5" + ")" * 45,
+]
+
+
+@pytest.mark.parametrize("text", COSTLY, ids=lambda text: text[:12])
+@pytest.mark.parametrize("max_cpu_seconds", [5.0, 500.0])
+def test_limits_of_sizes_and_steps_come_before_that_of_cpu_time(text, max_cpu_seconds):
+    verdict = grade(text, r"\frac12", max_cpu_seconds=max_cpu_seconds)
+    assert verdict.equal is False
+    assert "CPU time" not in verdict.reason
+    undecided = grade(r"\frac12", text, max_cpu_seconds=max_cpu_seconds)
+    assert undecided.equal is None
+    assert "the reference" in undecided.reason
+    assert "CPU time" not in undecided.reason
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from posttrain.grading.brackets import (
     token_symbol,
     top_level_indices,
 )
+from posttrain.grading.doubt_words import DOUBT, is_task
 from posttrain.grading.expression_parser import parse_infix
 from posttrain.grading.expression_tree import (
     Builder,
@@ -105,6 +106,7 @@ def _reject_missing_left_side(tokens: list[Token], mode: ParseMode, depth: int) 
 def parse_label(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
     """Parse the left side of a relation: an expression, a function such as f(x), or words."""
     name = tokens[0]
+    _check_label_words(tokens)
     if len(tokens) > 3 and name.kind == "letter" and tokens[-1].kind == ")":
         start = next((place for place, token in enumerate(tokens) if token.kind == "("), 0)
         applied = start == 1 or tokens[1].kind in ("^", "_", "'")
@@ -121,6 +123,13 @@ def parse_label(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
     ):
         return Text(" ".join(token.text for token in tokens))
     return parse_ratio(tokens, mode, depth)
+
+
+def _check_label_words(tokens: list[Token]) -> None:
+    """Reject a label such as `wrong answer` or `Suppose x`."""
+    words = " ".join(token.text for token in tokens if token.kind == "text")
+    if words and (DOUBT.search(words) or is_task(words)):
+        raise ParseError("words that do not state an answer")
 
 
 def _find_modulus(tokens: list[Token]) -> int | None:
@@ -148,6 +157,8 @@ def parse_ratio(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
     if not colons:
         return parse_side(tokens, mode, depth)
     names = len(runs) == 2 and all(token.kind in ("text", "letter", "-") for token in runs[0])
+    if names:
+        _check_label_words(runs[0])
     if names and not (runs[1] and {token.kind for token in (*runs[0], runs[1][0])} == {"letter"}):
         return Relation((Text(" ".join(t.text for t in runs[0])), parse_side(runs[1], mode, depth)), ("=",))
     parts = tuple(parse_side(run, mode, depth) for run in runs)

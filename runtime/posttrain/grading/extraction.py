@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from posttrain.grading.doubt_words import JUDGED
 from posttrain.grading.strip_wrapping import last_boxed
 
 ExtractionMethod = Literal[
@@ -11,13 +12,14 @@ ExtractionMethod = Literal[
 ]
 
 PHRASE = re.compile(
-    r"(?:final\s+)?answers?\b[^.\n:=]{0,60}?"
+    r"(?:final\s+)?answers?\b(?:(?!\b(?:not|never|wrong|incorrect|neither|could|might|may|or\s+it)\b|n't)[^.\n:=]){0,60}?"
     r"(?:\bis\b|\bare\b|\bequals\b|\b(?:would|must|should|will|to)\s+be\b|:|=)\s*(?:\*\*)?\s*:?\s*"
     r"(?:(?:therefore|thus|hence|then|simply|indeed|just|clearly|now)\b,?\s*)?"
     r"|^#{1,6} *(?:final +)?answers? *:? *\n+"
     r"|\u7b54\u6848\s*(?:[:\uff1a\u662f\u4e3a]\s*){1,3}",
     re.IGNORECASE | re.MULTILINE,
 )
+NUMBERED_ANSWER = re.compile(r"\banswers?\s*\(?(?:\d|[a-d])\)?\s*[:=]", re.IGNORECASE)
 SENTENCE = re.compile(r"\n|[.!?](?=\s+[A-Z])|[.!?]\s*$")
 # The lengths are bounded so that the time stays linear for a text with many opening delimiters.
 MATH = re.compile(
@@ -92,8 +94,12 @@ def _after_hashes(text: str, rules: ExtractionRules) -> str | None:
 
 
 def _after_phrase(text: str, rules: ExtractionRules) -> str | None:
-    matches = list(PHRASE.finditer(text))
-    if not matches:
+    matches = [
+        match
+        for match in PHRASE.finditer(text)
+        if not JUDGED.search(text[max(0, match.start() - 40) : match.start()])
+    ]
+    if not matches or len(NUMBERED_ANSWER.findall(text)) > 1:
         return None
     rest = text[matches[-1].end() :]
     formula = MATH.match(rest)
@@ -101,7 +107,8 @@ def _after_phrase(text: str, rules: ExtractionRules) -> str | None:
     end = sentence.start() if sentence else len(rest)
     if formula and formula.end() > end:
         end = formula.end()
-    return rest[:end]
+    asked = sentence is not None and sentence[0].startswith("?")
+    return rest[: end + asked]
 
 
 def _last_math(text: str, rules: ExtractionRules) -> str | None:

@@ -177,6 +177,8 @@ def _read_command(name: str, text: str, at: int) -> tuple[list[Token], int]:
 def _read_text(name: str, text: str, at: int) -> tuple[list[Token], int]:
     inner, at = read_argument(text, at)
     inner = inner.replace("\\ ", " ").replace("~", " ").strip()
+    if name in ("hat", "tilde") and inner.isdigit():
+        raise ParseError("an accent on a number")
     if inner in FUNCTIONS and (name not in ("text", "mathrm") or len(inner) > 2):
         return [Token("command", inner)], at
     if (conjunction := inner.strip(" ,").lower()) in ("and", "or"):

@@ -23,10 +23,13 @@ from posttrain.grading.expression_tree import (
 )
 from posttrain.grading.numeric_calculus import evaluate_binder
 from posttrain.grading.rational_functions import Budget, Undecided, Undefined, as_rational
+from posttrain.grading.step_meter import METER
 
 MAX_EXPONENT = 10**15
+MAX_ARGUMENT_BITS = 20_000
 FAR_FROM_ZERO = 10**6
 REAL_DIGITS = 30
+NODE_STEPS, FUNCTION_STEPS, EXTRAPOLATION_STEPS = 1, 10, 20
 INDEX_SUM = re.compile(r"[+-]?\d+(?:[+-]\d+)*")
 
 MpNumber = Any  # an mpf or an mpc: mpmath has no type annotations
@@ -49,7 +52,7 @@ def is_real(amount: MpNumber) -> bool:
 
 
 def evaluate_numerically(node: Node, point: Point, digits: int) -> MpNumber:
-    """The value of a node. Raises NoValue if it is undefined, and Undecided if a number is too large."""
+    """The value of a node. Raises NoValue, Undecided if a number is too large, StepLimit."""
     mp = mpmath_context()
     with mp.workdps(digits + 15):
         try:
@@ -63,6 +66,7 @@ def evaluate_numerically(node: Node, point: Point, digits: int) -> MpNumber:
 
 def _value(node: Node, point: Point) -> MpNumber:
     mp = mpmath_context()
+    METER.spend(NODE_STEPS, mp.dps)
     match node:
         case Number(value):
             return mp.mpf(value.numerator) / value.denominator
@@ -76,8 +80,9 @@ def _value(node: Node, point: Point) -> MpNumber:
             return _compound(node, point)
 
 
-def _evaluate_integrand(body: Node, point: Point, variable: str, x: MpNumber) -> MpNumber:
-    """The integrand at a point. Far from zero, where a power exceeds the limit, it is taken to be 0."""
+def _evaluate_body(body: Node, point: Point, variable: str, x: MpNumber) -> MpNumber:
+    """A term or an integrand. Far from zero, where a power exceeds the limit, it is taken to be 0."""
+    METER.spend(EXTRAPOLATION_STEPS, mpmath_context().dps)
     try:
         return _value(body, {**point, variable: x})
     except Undecided:
@@ -129,7 +134,7 @@ def _compound(node: Node, point: Point) -> MpNumber:
                 mp,
                 name,
                 (_value(first, point), _value(second, point)),
-                lambda x: _evaluate_integrand(body, point, variable, x),
+                lambda x: _evaluate_body(body, point, variable, x),
             )
         case Call(name, arguments):
             return _apply_function(name, [_value(argument, point) for argument in arguments])
@@ -139,6 +144,8 @@ def _compound(node: Node, point: Point) -> MpNumber:
 
 def _power(base: MpNumber, exponent: MpNumber, node: Node) -> MpNumber:
     mp = mpmath_context()
+    METER.spend(FUNCTION_STEPS, mp.dps)
+    _check_argument(exponent)
     if abs(exponent) > MAX_EXPONENT:
         raise Undecided("exponent too large")
     if is_real(base) and base.real < 0:
@@ -155,8 +162,18 @@ def _rational(node: Node) -> Fraction | None:
         return None
 
 
+def _check_argument(value: MpNumber) -> None:
+    """A function of a huge number needs as many digits of pi or ln 2 as the number has."""
+    mp = mpmath_context()
+    if mp.isfinite(value) and value and mp.mag(value) > MAX_ARGUMENT_BITS:
+        raise Undecided(f"a function of a number larger than 2^{MAX_ARGUMENT_BITS}")
+
+
 def _apply_function(name: str, values: list[MpNumber]) -> MpNumber:
     mp = mpmath_context()
+    METER.spend(FUNCTION_STEPS, mp.dps)
+    for value in () if name in EXACT_FUNCTIONS else values:
+        _check_argument(value)
     match name, values:
         case "ln", [x]:
             return mp.ln(x)
@@ -178,6 +195,8 @@ def _apply_function(name: str, values: list[MpNumber]) -> MpNumber:
             return _apply_mpmath_function(name, values)
 
 
+# Functions whose cost does not grow with the size of their argument.
+EXACT_FUNCTIONS = frozenset(("abs", "max", "min", "ln", "log10", "floor", "ceil", "sign", "re", "im", "arg"))
 MPMATH_FUNCTION_NAMES = """
 sin cos tan cot sec csc asin acos atan acot asec acsc sinh cosh tanh coth sech csch asinh acosh atanh
 exp floor ceil sign re im arg

@@ -1,6 +1,10 @@
 """Rewrites notations in a simpler form: digit groups, 3 x 10^5, degrees and minutes, ordinals."""
 
 import re
+from fractions import Fraction
+
+from posttrain.grading.expression_tree import Number
+from posttrain.grading.word_answers import parse_phrase
 
 MINUTES = re.compile(
     r"(\d+)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)\s*(\d+)\s*(?:'|\^\{?\\prime\}?)(?=$|[\s,;.$])"
@@ -10,8 +14,7 @@ COMBINATIONS = re.compile(
     r"(?:\{\s*\}\s*)?_\{?(\d+)\}?\s*C_\{?(\d+)\}?|(?<![\w}])\bC_\{?(\d+)\}?\^\{?(\d+)\}?"
 )
 RATIO = re.compile(r"^(\d+)\s+to\s+(\d+)$")
-RESTATED_IN_WORDS = re.compile(r"^(?=\S*\d)(\S+)\s+\((?:[a-z]{3,}(?:[- ][a-z]+){0,4})\)$")
-RESTATED_IN_DIGITS = re.compile(r"^(?=\S*\d)(\S+)\s+\((?:or\s+-?\d[\d./]*%?|-?\d*[./]\d+%?|-?\d+%)\)$")
+RESTATED_IN_WORDS = re.compile(r"^(\d+)\s+\(([a-z]{3,}(?:[- ][a-z]+){0,4})\)$")
 HALF_DAY = re.compile(r"\b([ap])\.\s?m\b\.?", re.IGNORECASE)
 ORDINAL = re.compile(r"(\d)\s*\^?\{?\s*(?:\\(?:text|mathrm|textrm)\s*\{)?\s*(?:st|nd|rd|th)\}*$")
 INTEGER_LETTER = re.compile(
@@ -39,7 +42,7 @@ def rewrite_delimited(text: str) -> str:
     text = HALF_DAY.sub(r"\1m", text)
     text = GLUED_CONJUNCTION.sub(r" \1 ", text)
     text = RATIO.sub(r"\1:\2", text)
-    text = RESTATED_IN_DIGITS.sub(r"\1", RESTATED_IN_WORDS.sub(r"\1", text))
+    text = RESTATED_IN_WORDS.sub(_restated_number, text)
     text = ORDINAL.sub(r"\1", text)
     if "except" in text:
         text = EXCEPT.sub(_real_numbers_except, text)
@@ -57,6 +60,11 @@ def rewrite_notation(text: str) -> str:
     text = DIGIT_GROUPS.sub(lambda number: GROUP_MARK.sub("", number[0]), text)
     text = DOTTED_THOUSANDS.sub(lambda number: number[0].replace(".", ""), text)
     return DECIMAL_BRACES.sub(".", text)
+
+
+def _restated_number(found: re.Match[str]) -> str:
+    """The number of `7 (seven)`. Other words in brackets remain: they can deny the number."""
+    return found[1] if parse_phrase(found[2]) == Number(Fraction(int(found[1]))) else found[0]
 
 
 def _real_numbers_except(words: re.Match[str]) -> str:

@@ -33,7 +33,7 @@ def _converged(
     with mp.workdps(mp.dps + GUARD_DIGITS):
         again = METHODS[name](mp, ends, at)
     if not mp.isfinite(known) or abs(known - again) > max(1, abs(again)) * mp.mpf(10) ** -AGREED_DIGITS:
-        raise ValueError(f"a {name} that does not converge")
+        raise ValueError(f"no convergence of the {name}")
     return again
 
 

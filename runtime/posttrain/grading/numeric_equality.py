@@ -1,20 +1,23 @@
-"""Compares expressions numerically to many digits with mpmath. Runs in workers: its time is unbounded."""
+"""Compares expressions numerically to many digits with mpmath. Runs in workers, within a number of steps."""
 
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from posttrain.grading.comparison import SCALAR_NODES
 from posttrain.grading.context import Outcome
 from posttrain.grading.expression_tree import (
     Call,
     Constant,
     Node,
+    Sign,
     children,
     contains_call,
     contains_node,
     symbols,
 )
+from posttrain.grading.form_checks import is_label
 from posttrain.grading.mpmath_evaluation import (
     MpNumber,
     NoValue,
@@ -24,6 +27,7 @@ from posttrain.grading.mpmath_evaluation import (
     mpmath_context,
 )
 from posttrain.grading.rational_functions import Undecided
+from posttrain.grading.scalars import infinity_sign
 
 DIGITS = 60
 PRECISIONS = (DIGITS, 250, 1000)
@@ -65,6 +69,28 @@ class NumericChecker:
         except (NoValue, Undecided):
             return None
         return _to_fraction(amount) if is_real(amount) else None
+
+
+def missing_value(node: Node) -> str | None:
+    """Why a part of an answer has no value that can be computed, or None. Raises StepLimit."""
+    if not isinstance(node, SCALAR_NODES):
+        return next((reason for child in children(node) if (reason := missing_value(child))), None)
+    if contains_node(node, Sign) or infinity_sign(node) or is_label(node):
+        return None
+    names = sorted(symbols(node))
+    points = next(_sample_points(names, contains_call(node, DISCRETE_CALLS)))[0] if names else [Point()]
+    digits = (ESTIMATE_PRECISIONS if _is_estimated(node) else PRECISIONS)[0]
+    reason = None
+    for point in points:
+        try:
+            evaluate_numerically(node, point, digits)
+        except NoValue as error:
+            reason = str(error) or "no value"
+        except Undecided as error:
+            return str(error)
+        else:
+            return None
+    return None if names else reason
 
 
 def _format_point(point: Point) -> str:

@@ -24,8 +24,8 @@ class Options:
     decimal_comma: allow `3,5` to mean 3.5 if the other side is a number.
     sentences: find the answer in a sentence (`so there are 5 of them`); otherwise only a bare answer counts.
         An ambiguous sentence (`5 or 6`, `not 5`) never has an answer.
-    proof_timeout_s: the time limit in seconds for a proof with sympy, after both sides agree at all sampled
-        points; 0 accepts the agreement and never loads sympy.
+    proof_timeout_s: the CPU time in seconds for a proof with sympy, after both sides agree at all sampled
+        points; 0 accepts the agreement and never loads sympy. A proof changes the reason, not the verdict.
     max_characters: the maximum length of an answer.
     """
 
@@ -52,7 +52,7 @@ DEFAULTS = Options()
 class Verdict:
     """The result of grading a pair.
 
-    equal: None if the grader cannot decide.
+    equal: True if the candidate is correct, False if it is wrong, None if the grader cannot decide.
     reason: the reason for the verdict; never empty.
     path: what decided: `text` (a comparison of the strings), `exact` (exact arithmetic in this process),
         `symbolic` (a worker), `limit` (a size, complexity or time limit).
@@ -61,3 +61,10 @@ class Verdict:
     equal: bool | None
     reason: str
     path: DecisionPath
+
+    @property
+    def outcome(self) -> Literal["correct", "wrong", "undecided"]:
+        return "undecided" if self.equal is None else "correct" if self.equal else "wrong"
+
+    def __str__(self) -> str:
+        return f"{self.outcome}: {self.reason}"

@@ -3,10 +3,20 @@
 import re
 from itertools import islice
 
+from posttrain.grading.doubt_words import (
+    AFTER_VALUE,
+    BEFORE_VALUE,
+    CONCLUSION,
+    DENIED,
+    DERIVED,
+    DOUBT,
+    is_task,
+)
 from posttrain.grading.expression_tree import TooLarge
 from posttrain.grading.extraction import (
     MATH,
     NUMBER,
+    NUMBERED_ANSWER,
     ExtractionRules,
     distinct_values,
     extract,
@@ -14,6 +24,7 @@ from posttrain.grading.extraction import (
 )
 from posttrain.grading.interpretations import interpretations
 from posttrain.grading.options import DEFAULTS, Options
+from posttrain.grading.restated_values import split_restatement
 from posttrain.grading.strip_wrapping import has_later_answer
 from posttrain.grading.word_answers import TEXT_COMMAND
 
@@ -22,14 +33,12 @@ NAMED_ANSWERS = ExtractionRules(methods=("hashes", "phrase"))
 MIN_WORDS = 3
 LAST_SENTENCES = 3
 END_CHARACTERS = 2000
-# Words after which a number in a sentence is not its answer.
-HEDGES = re.compile(
-    r"\b(?:not|cannot|neither|wrong|incorrect|less|more|greater|fewer|least|most|between|either|or|maybe|perhaps|if|"
-    r"unless|except|over|under|above|below)\b|n't\b",
-    re.IGNORECASE,
-)
-INCONCLUSIVE = re.compile(rf"{HEDGES.pattern}|\band\b", re.IGNORECASE)
-NEGATIONS = re.compile(r"\b(?:not|cannot|wrong|incorrect|too)\b|n't\b", re.IGNORECASE)
+# Marks other than words and punctuation, around the values of a sentence.
+MARKUP = re.compile(r"\\[a-zA-Z]+|[<>|~^_{}\[\]\\]")
+REFUSED_VALUE = re.compile(r"\b(?:not|isn't)\s+\S+\s*$", re.IGNORECASE)
+# Stands between two values of which the last is the answer. Without it, they are a list.
+STATING = re.compile(r"(?<![A-Za-z])(?!(?:then|so|thus|hence|therefore|and|just)\b)[A-Za-z]{2,}|=|\\")
+STATEMENT = re.compile(r"\b(?:is|are|was|were|of|because|since|as|by|for|in)\b", re.IGNORECASE)
 PREDICATE = re.compile(r".*(?:\bis\b|'s\b|\bare\b|\bequals?\b|=)\s*:?\s*(\S.*)$", re.DOTALL)
 CHOSEN_OPTION = re.compile(r"\b(?:option|choice)\s+\(?([A-J])\)?[\s.*]*$")
 # A rounded restatement of the value before it. The exact value is the answer.
@@ -62,26 +71,36 @@ def answer_in_prose(text: str, reference: bool = False) -> str | None:
     not 1776.
     """
     text = BLANKS.sub(" ", TEXT_COMMAND.sub(r" \1 ", text))
-    if len(text.split()) < MIN_WORDS:
+    if len(text.split()) < MIN_WORDS or len(NUMBERED_ANSWER.findall(text)) > 1:
         return None
     if option := CHOSEN_OPTION.search(text):
-        return option[1]
+        return None if DOUBT.search(text) else option[1]
     answer = extract(text, NAMED_ANSWERS if has_later_answer(text) else EXPLICIT_ANSWERS)
     if answer is not None and answer != text:
-        if is_readable(answer) or HEDGES.search(answer):
+        if is_readable(answer) or DOUBT.search(answer):
             return answer
         return leading_value(answer) or (None if reference else concluding_value(answer)) or answer
     if is_readable(text):
         return None
-    if HEDGES.search(text):
+    if is_task(text):
+        return None
+    if DOUBT.search(text):
         return None if reference else concluding_value(text)
     values = distinct_values(text)
     if len(values) == 1:
-        return values[0]
+        derived = DERIVED.search(text[: max(0, text.find(values[0]))])
+        plain = not MARKUP.search(MATH.sub("", text))
+        return values[0] if plain and not derived and not _is_unknown_noun(text, values[0]) else None
     predicate = PREDICATE.match(text)
     if predicate and is_readable(predicate[1]):
         return predicate[1]
     return None if reference else concluding_value(text)
+
+
+def _is_unknown_noun(text: str, value: str) -> bool:
+    """Whether a text is a value followed by words that name no counted thing, such as `5 km km`."""
+    rest = text.lstrip(" $(").removeprefix(value)
+    return len(rest) < len(text.lstrip(" $(")) and STATEMENT.search(rest) is None
 
 
 def is_readable(text: str) -> bool:
@@ -97,14 +116,36 @@ def concluding_value(text: str) -> str | None:
         values = _find_values(sentence)
         if not values:
             continue
-        predicate = PREDICATE.match(sentence.rstrip(" .!"))
-        if predicate and is_readable(predicate[1]) and not WORD.search(predicate[1]):
-            return predicate[1]
-        before = values[-2].end() if len(values) > 1 else 0
-        last = values[-1]
-        hedge = INCONCLUSIVE.search(sentence, before, last.start()) or NEGATIONS.search(sentence, last.end())
-        return None if hedge else next((group for group in last.groups() if group), last[0])
+        if is_task(sentence):
+            return None
+        if split_restatement(sentence.strip(" .!")):
+            return sentence
+        return _last_value(sentence, values)
     return None
+
+
+def _last_value(sentence: str, values: list[re.Match[str]]) -> str | None:
+    """The value that a sentence states last, unless words around it take it back."""
+    before = values[-2].end() if len(values) > 1 else 0
+    last = values[-1]
+    predicate = PREDICATE.match(sentence.rstrip(" .!"))
+    if predicate and is_readable(predicate[1]) and not WORD.search(predicate[1]):
+        is_correction = REFUSED_VALUE.search(sentence, 0, before) is not None
+        end = predicate.start(1)
+        denied = DENIED.search(sentence, _conclusion_start(sentence, min(before, end), end), end)
+        return None if denied and not is_correction else predicate[1]
+    between = sentence[before : last.start()]
+    doubtful = BEFORE_VALUE.search(sentence, _conclusion_start(sentence, before, last.start()), last.start())
+    if doubtful or AFTER_VALUE.search(sentence, last.end()) or DERIVED.search(between):
+        return None
+    if _is_unknown_noun(sentence, last[0]) or (before and not STATING.search(between)):
+        return None
+    return next((group for group in last.groups() if group), last[0])
+
+
+def _conclusion_start(sentence: str, start: int, end: int) -> int:
+    """Where the clause with the value starts."""
+    return max((found.end() for found in CONCLUSION.finditer(sentence, start, end)), default=start)
 
 
 def _find_values(sentence: str) -> list[re.Match[str]]:

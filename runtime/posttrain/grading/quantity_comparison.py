@@ -63,7 +63,7 @@ def _compare_quantities(left: Quantity, right: Quantity, context: Context) -> Ou
     one, two = parse_unit(left.unit), parse_unit(right.unit)
     if one and two:
         return _compare_converted(left, right, one, two, context)
-    if one is None and two is None and not _units_overlap(left.unit, right.unit):
+    if not (one and two) and not _units_overlap(left.unit, right.unit):
         return Outcome(False, f"different units '{left.unit}' and '{right.unit}'")
     return outcome
 

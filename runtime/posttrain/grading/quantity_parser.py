@@ -4,6 +4,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from posttrain.grading.brackets import token_symbol
+from posttrain.grading.doubt_words import is_doubtful_noun
 from posttrain.grading.expression_tree import (
     Node,
     Number,
@@ -102,7 +103,8 @@ def _with_unit(tokens: list[Token], start: int, parse_tokens: ParseTokens) -> No
 def _is_counted_noun(unit: str, core: list[Token]) -> bool:
     """Whether unknown words after a number can be a counted noun: `red apples`, but not `is the answer`."""
     words = unit.lower().split()
-    return len(words) <= MAX_WORDS and not set(words) & VERBS and any(t.kind in AMOUNT_KINDS for t in core)
+    fits = len(words) <= MAX_WORDS and len(set(words)) == len(words) and not set(words) & VERBS
+    return fits and not is_doubtful_noun(unit) and any(t.kind in AMOUNT_KINDS for t in core)
 
 
 def _starts_amount(tokens: list[Token], place: int) -> bool:

@@ -28,6 +28,12 @@ TURN_TOKENS = re.compile(
     r"<\|(?:im_start|im_end|endoftext|end_of_text|eot_id|eom_id|end|user|begin_of_box|end_of_box)\|>"
     r"|</s>|<eos>|<end_of_turn>|<\uff5cend\u2581of\u2581sentence\uff5c>"
 )
+# Text that is struck out, commented out or invisible.
+STRUCK = re.compile(
+    r"~~[^~]{1,200}~~|<(s|del|strike)>.{0,200}?</\1>|<!--.{0,400}?-->"
+    r"|\\(?:[bx]?cancel|sout|xout)\s*\{[^{}]{0,100}\}|.[\u0335-\u0338\u20e0]",
+    re.DOTALL,
+)
 THINKING_END = "</think>"
 # A line after the answer that states the confidence.
 CONFIDENCE_LINE = re.compile(r"\n[\s*_]*(?:confidence|certainty)\b[^\n]{0,40}\s*$", re.IGNORECASE)
@@ -37,6 +43,7 @@ def visible_text(text: str) -> str:
     """The visible part of a completion: after the reasoning, before the next turn."""
     if "\n" in text:
         text = CONFIDENCE_LINE.sub("", text)
+    text = STRUCK.sub(" ", text)
     if "<" not in text:
         return text
     after = text.rpartition(THINKING_END)[2]

@@ -93,6 +93,7 @@ PER = re.compile(r"\s+per\s+|\s*/\s*")
 UNIT_FACTOR = re.compile(
     r"(?:(square|sq\.?|cubic|cu\.?)\s+)?([A-Za-z£]+)\.?\s*(?:(squared|cubed)|\^?\s*(-?\d))?"
 )
+REPEATED = re.compile(r"(?<!\w)([A-Za-z]+)\s+\1(?![A-Za-z])")  # `km km` is no unit
 POWERS = {"square": 2, "sq": 2, "sq.": 2, "cubic": 3, "cu": 3, "cu.": 3, "squared": 2, "cubed": 3}
 
 
@@ -102,6 +103,8 @@ def parse_unit(unit: str) -> Unit | None:
     over, *under = PER.split(UNIT_ALIASES.get(unit, unit).strip())
     factor, powers = Fraction(1), dict[str, int]()
     for text, direction in [(over, 1)] + [(part, -1) for part in under]:
+        if REPEATED.search(text):
+            return None
         for piece in re.split(r"\s*[*·]\s*|\s+(?!squared|cubed)(?<!square\s)(?<!cubic\s)(?<!sq\s)", text):
             known = _parse_factor(piece)
             if known is None:

@@ -3,6 +3,7 @@
 import re
 from fractions import Fraction
 
+from posttrain.grading.doubt_words import DOUBT, is_doubtful_noun
 from posttrain.grading.expression_tree import Constant, NamedSet, Node, Number, Quantity, Text
 
 TEXT_COMMAND = re.compile(
@@ -54,6 +55,7 @@ CHOICE = re.compile(
     r"(?:(?:option|choice|answer)\s+)?(?:\(([A-J])\)|([A-J])\s*[).:])(?:(?:\s|\\ |\\quad|~)+(.*))?", re.DOTALL
 )
 CHOICE_WITH_REASON = re.compile(r"\(?([A-J])\)?\s*[,;:-]+\s+(?:because|since|as|for|it|they|the)\b")
+OTHER_LETTER = re.compile(r"(?<![\w$\\])\(?(?!A\s)[A-J]\)?(?![\w'(=^])")
 LETTER = re.compile(r"(?:(?:option|choice)\s+)?\(?([A-Ja-j])\)?[.:]?", re.IGNORECASE)
 
 
@@ -92,14 +94,21 @@ def _parse_number_words(text: str) -> Node | None:
     if rest and (part := FRACTION_PARTS.get(rest[0].removesuffix("s") if rest[0] != "halves" else "half")):
         return None if rest[1:] else Number(Fraction(total + current, part))
     number = Number(Fraction(total + current))
-    rest = " ".join(rest)
-    return Quantity(number, rest) if rest else number
+    noun = " ".join(rest)
+    if (
+        is_doubtful_noun(noun)
+        or len(set(rest)) < len(rest)
+        or set(rest) & (SMALL_NUMBERS.keys() | TENS.keys() | SCALES.keys())
+    ):
+        return None
+    return Quantity(number, noun) if noun else number
 
 
 def leading_choice(text: str) -> str | None:
     """The choice letter at the start of a sentence that continues with a reason."""
     match = CHOICE_WITH_REASON.match(text)
-    return match[1] if match else None
+    doubtful = match and (OTHER_LETTER.search(text, match.end()) or DOUBT.search(text, match.end()))
+    return match[1] if match and not doubtful else None
 
 
 def parse_choice(text: str) -> tuple[str, str] | None:

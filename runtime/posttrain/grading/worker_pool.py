@@ -1,4 +1,8 @@
-"""A pool of worker processes with a time limit for each task.
+"""A pool of worker processes with limits of CPU time for each task.
+
+The kernel ends a worker at its CPU limit, and the outcome is that of a limit: wrong, or undecided if the
+reference alone exceeds it. The wall-clock limit is far larger, for a stuck machine. A task that reaches it,
+or whose worker is lost, is graded once more alone, and stays undecided if that fails too.
 
 The pool works from any thread, sets no signal handlers, and leaves no processes behind. Workers start on
 demand, from one thread that lives as long as the pool: with PDEATHSIG, Linux kills a child when the thread
@@ -9,6 +13,7 @@ import atexit
 import json
 import os
 import selectors
+import signal
 import sys
 import threading
 import time
@@ -20,17 +25,17 @@ from typing import Any
 from posttrain.grading.context import Outcome
 from posttrain.grading.worker_process import (
     COMMAND,
-    START_SECONDS,
     Task,
     Worker,
     send_task,
     start_worker,
     stop_worker,
+    wall_seconds,
 )
 
 MAX_WORKERS = 4
 READ_CHUNK_BYTES = 1 << 16
-NOT_STARTED = Outcome(None, "time limit reached before the comparison started", "limit")
+CPU_LIMIT_EXIT = -signal.SIGPROF
 
 
 @dataclass(slots=True)
@@ -40,8 +45,8 @@ class PoolStats:
     started: int = 0
     killed: int = 0
     tasks: int = 0
+    retried: int = 0
     longest_task_s: float = 0.0
-    max_overrun_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -50,6 +55,7 @@ class WorkerPool:
     stats: PoolStats = field(default_factory=PoolStats)
     idle: list[Worker] = field(default_factory=list[Worker])
     lock: threading.Lock = field(default_factory=threading.Lock)
+    alone: threading.Lock = field(default_factory=threading.Lock)
     slots: threading.Semaphore = field(init=False)
     launcher: ThreadPoolExecutor = field(init=False)
 
@@ -57,20 +63,34 @@ class WorkerPool:
         self.slots = threading.Semaphore(self.size)
         self.launcher = ThreadPoolExecutor(1, thread_name_prefix="grading-launcher")
 
-    def run(self, tasks: list[Task], within_s: float | None = None) -> list[Outcome]:
-        """An outcome for each task, in order. A worker whose task exceeds its time limit is killed."""
-        if not tasks:
-            return []
-        end = time.monotonic() + within_s if within_s is not None else float("inf")
-        call = PoolCall(
-            deque(enumerate(tasks)), [NOT_STARTED] * len(tasks), self._acquire_slots(len(tasks)), end
-        )
+    def run(self, tasks: list[Task]) -> list[Outcome]:
+        """An outcome for each task, in order."""
+        outcomes = self._run_tasks(tasks, self._acquire_slots(len(tasks))) if tasks else []
+        return [
+            self._run_alone(task) if isinstance(outcome, LostTask) else outcome
+            for task, outcome in zip(tasks, outcomes, strict=True)
+        ]
+
+    def _run_alone(self, task: Task) -> Outcome:
+        """Run a lost task again while this process runs no other."""
+        self.stats.retried += 1
+        with self.alone:
+            for _ in range(self.size):
+                self.slots.acquire()
+            [outcome] = self._run_tasks([task], self.size)
+        if isinstance(outcome, LostTask):
+            return Outcome(None, f"{outcome.reason}, twice", "limit")
+        return outcome
+
+    def _run_tasks(self, tasks: list[Task], slots: int) -> "list[Outcome | LostTask]":
+        """Run the tasks in as many workers as there are slots, and release the slots."""
+        call = PoolCall(deque(enumerate(tasks)), [NOT_STARTED] * len(tasks), min(slots, len(tasks)))
         try:
             self._run_call(call)
         finally:
             for worker in call.workers:
                 self._release(worker)
-            for _ in range(call.slots):
+            for _ in range(slots):
                 self.slots.release()
         return call.outcomes
 
@@ -83,7 +103,7 @@ class WorkerPool:
         return acquired
 
     def _run_call(self, call: "PoolCall") -> None:
-        while time.monotonic() < call.end:
+        while True:
             while call.pending and len(call.workers) < call.slots:
                 call.workers.append(self._acquire_worker())
             for worker in call.workers:
@@ -109,7 +129,7 @@ class WorkerPool:
         with selectors.DefaultSelector() as selector:
             for worker in busy:
                 selector.register(worker.stdout, selectors.EVENT_READ, worker)
-            nearest = min([call.end, *(worker.deadline for worker in busy)])
+            nearest = min(worker.deadline for worker in busy)
             readable = [key.data for key, _ in selector.select(max(0.0, nearest - time.monotonic()))]
         for worker in readable:
             self._read_messages(worker, call)
@@ -131,31 +151,27 @@ class WorkerPool:
         if "ready" in message:
             worker.ready = True
         elif worker.task is not None and worker.task_index is not None:
-            if "proving" in message:
-                worker.deadline = time.monotonic() + worker.task.options.proof_timeout_s
-            elif message["final"]:
-                call.outcomes[worker.task_index] = Outcome(*message["outcome"])
+            worker.stage = message["stage"]
+            outcome = Outcome(*message["outcome"]) if "outcome" in message else None
+            if worker.stage == "done" and outcome is not None:
+                call.outcomes[worker.task_index] = outcome
                 self._finish_task(worker)
             else:
-                worker.provisional = Outcome(*message["outcome"])
-                worker.deadline = time.monotonic() + START_SECONDS
+                worker.provisional = outcome
 
     def _finish_task(self, worker: Worker) -> None:
-        now = time.monotonic()
-        self.stats.longest_task_s = max(self.stats.longest_task_s, now - worker.started_at)
-        self.stats.max_overrun_s = max(self.stats.max_overrun_s, now - worker.deadline)
+        self.stats.longest_task_s = max(self.stats.longest_task_s, time.monotonic() - worker.started_at)
         worker.task_index = worker.task = None
 
     def _handle_timeout(self, worker: Worker, call: "PoolCall") -> None:
         if worker.task_index is not None and worker.task is not None:
-            late = Outcome(None, f"time limit of {worker.task.timeout_s:g} s exceeded", "limit")
+            late = LostTask(f"no answer of a worker within {wall_seconds(worker.task):g} s")
             call.outcomes[worker.task_index] = worker.provisional or late
         self._discard(worker, call)
 
     def _handle_exit(self, worker: Worker, call: "PoolCall") -> None:
         if worker.task_index is not None:
-            lost = Outcome(None, f"a worker exited with code {worker.process.wait()}", "limit")
-            call.outcomes[worker.task_index] = worker.provisional or lost
+            call.outcomes[worker.task_index] = worker.provisional or _exit_outcome(worker)
         self._discard(worker, call)
         if not worker.ready:
             command = " ".join([sys.executable, *COMMAND, "0"])
@@ -186,14 +202,34 @@ class WorkerPool:
         self.launcher.shutdown(wait=False)
 
 
+@dataclass(frozen=True, slots=True)
+class LostTask:
+    """A task without an outcome, for a reason that is not in its texts."""
+
+    reason: str
+
+
+NOT_STARTED = LostTask("the comparison did not start")
+
+
+def _exit_outcome(worker: Worker) -> Outcome | LostTask:
+    """The outcome of a task whose worker has exited."""
+    code = worker.process.wait()
+    if code != CPU_LIMIT_EXIT or worker.task is None:
+        return LostTask(f"a worker exited with code {code}")
+    limit = f"exceeds a limit: {worker.task.cpu_seconds:g} s of CPU time"
+    if worker.stage == "reference":
+        return Outcome(None, f"the reference {limit}", "limit")
+    return Outcome(False, f"the candidate {limit}", "limit")
+
+
 @dataclass(slots=True)
 class PoolCall:
-    """The state of one call of `run`: pending tasks, outcomes, workers and deadline."""
+    """The state of one run of tasks: pending tasks, outcomes and workers."""
 
     pending: "deque[tuple[int, Task]]"
-    outcomes: list[Outcome]
+    outcomes: list[Outcome | LostTask]
     slots: int
-    end: float
     workers: list[Worker] = field(default_factory=list[Worker])
 
 

@@ -11,7 +11,9 @@ from typing import IO
 from posttrain.grading.context import Outcome
 from posttrain.grading.options import Options
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
+MIN_WALL_SECONDS = 60.0
+WALL_FACTOR = 10.0
 COMMAND = ("-P", "-m", "posttrain.grading.worker")
 INHERITED_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "LANG")
 
@@ -21,12 +23,16 @@ class Task:
     candidate: str
     reference: str
     options: Options
-    timeout_s: float
+    cpu_seconds: float
 
 
 @dataclass(slots=True)
 class Worker:
-    """A worker process. `task_index` is the index of its current task, or None if the worker is idle."""
+    """A worker process. `task_index` is the index of its current task, or None if the worker is idle.
+
+    stage: `reference` while the worker evaluates the reference alone, then `grading` or `proving`.
+    provisional: the outcome before a proof is attempted.
+    """
 
     process: subprocess.Popen[bytes]
     deadline: float
@@ -34,6 +40,7 @@ class Worker:
     ready: bool = False
     task_index: int | None = None
     task: Task | None = None
+    stage: str = ""
     started_at: float = 0.0
     provisional: Outcome | None = None
 
@@ -52,11 +59,17 @@ class Worker:
         return self.task_index is not None or not self.ready
 
 
+def wall_seconds(task: Task) -> float:
+    """The wall-clock limit of a task. Only a stuck machine reaches it: the CPU limit comes first."""
+    return max(MIN_WALL_SECONDS, WALL_FACTOR * (2 * task.cpu_seconds + task.options.proof_timeout_s))
+
+
 def start_worker() -> Worker:
     """Start a worker. It inherits no environment variables except those needed to find its modules."""
     inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+    without_site = ["-S"] if sys.flags.no_site else []
     process = subprocess.Popen(
-        [sys.executable, *COMMAND, str(os.getpid())],
+        [sys.executable, *without_site, *COMMAND, str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -72,11 +85,11 @@ def send_task(worker: Worker, task_index: int, task: Task) -> None:
         "candidate": task.candidate,
         "reference": task.reference,
         "options": asdict(task.options),
-        "timeout_s": task.timeout_s,
+        "cpu_seconds": task.cpu_seconds,
     }
-    worker.task_index, worker.task, worker.provisional = task_index, task, None
+    worker.task_index, worker.task, worker.stage, worker.provisional = task_index, task, "reference", None
     worker.started_at = time.monotonic()
-    worker.deadline = worker.started_at + task.timeout_s
+    worker.deadline = worker.started_at + wall_seconds(task)
     try:
         worker.stdin.write(json.dumps(message).encode() + b"\n")
     except OSError:

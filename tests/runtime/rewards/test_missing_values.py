@@ -11,6 +11,7 @@ from tests.runtime.rewards.reward_compilation import (
 )
 
 from posttrain.runtime.rewards.engine.kleene_logic import kleene_all, kleene_any
+from posttrain.runtime.rewards.text_parsing import bounded_regex
 
 TRUTHS = [True, False, None]
 # Catastrophic backtracking: no engine finds in time that this does not match.
@@ -86,7 +87,14 @@ def test_a_pattern_that_never_ends_leaves_its_row_unknown():
     reward = {
         "reads": {"completion": "text"},
         "nodes": {
-            "found": {"regex": {"of": "completion", "pattern": ENDLESS, "timeout_seconds": 0.02}},
+            "found": {
+                "regex": {
+                    "of": "completion",
+                    "pattern": ENDLESS,
+                    "max_cpu_seconds": 0.02,
+                    "on_timeout": "abstain",
+                }
+            },
             "cut": {"before": {"of": "found", "separator": "b"}},
             "is_a": {"equal": {"of": "cut", "to": {"text": "a"}}},
             "there": {"present": "found"},
@@ -99,21 +107,76 @@ def test_a_pattern_that_never_ends_leaves_its_row_unknown():
     assert scores.values["there"] == [True, None, False]
     assert scores.values["is_a"] == [False, None, False]
     assert scores.values["returns"] == [1.0, None, 0.0]
-    assert scores.reasons["found"][1] == "the pattern timed out"
+    assert scores.reasons["found"][1] == "the pattern exceeded its CPU time"
     assert scores.reasons["is_a"][1] == "an input of this node is unknown"
 
 
 @pytest.mark.parametrize(("otherwise", "expected"), [("abstain", None), (False, False), (True, True)])
 def test_a_test_out_of_time_gives_what_the_recipe_says(otherwise: Any, expected: Any):
-    node = {"matches": {"of": "text", "pattern": ENDLESS, "timeout_seconds": 0.02, "on_timeout": otherwise}}
+    node = {"matches": {"of": "text", "pattern": ENDLESS, "max_cpu_seconds": 0.02, "on_timeout": otherwise}}
     assert value_of(node, text="a" * 60 + "b") is expected
 
 
-def test_a_batch_of_endless_rows_takes_a_bounded_number_of_searches():
-    node = {"matches": {"of": "completion", "pattern": ENDLESS, "timeout_seconds": 0.001}}
+def test_a_text_that_exhausts_a_pattern_pays_no_better_than_one_that_does_not_match():
+    nodes = {
+        "found": {"regex": {"of": "completion", "pattern": ENDLESS, "max_cpu_seconds": 0.02}},
+        "whole": {"matches": {"of": "completion", "pattern": ENDLESS, "max_cpu_seconds": 0.02}},
+        "there": {"present": "found"},
+    }
+    reward = {
+        "reads": {"completion": "text"},
+        "nodes": nodes,
+        "returns": {"score": {"when": {"any": ["there", "whole"]}}},
+    }
+    scores = evaluate_graph(compiled_graph(reward), {"completion": ["aaa", "a" * 60 + "b", "b"]})
+    assert scores.values["returns"] == [1.0, 0.0, 0.0]
+    assert scores.reasons["whole"][1] == "the pattern exceeded its CPU time"
+
+
+def test_a_row_does_not_change_the_result_of_another():
+    node = {"matches": {"of": "completion", "pattern": ENDLESS, "max_cpu_seconds": 0.001}}
     graph = compiled_graph({"reads": {"completion": "text"}, "returns": {"score": node}})
     rows = ["a" * (60 + row) + "b" for row in range(300)]
-    assert evaluate_graph(graph, {"completion": rows}).values["returns"] == [None] * 300
+    assert evaluate_graph(graph, {"completion": [*rows, "aaa"]}).values["returns"] == [0.0] * 300 + [1.0]
+
+
+class FakeClock:
+    """A clock of the CPU time of this thread, and a search that takes some of it next to busy threads."""
+
+    def __init__(self, cost: float, busy_threads: int):
+        self.cost, self.busy_threads, self.used, self.searches = cost, busy_threads, 0.0, 0
+
+    def thread_time(self) -> float:
+        return self.used
+
+    def search(self, pattern: Any, text: str, seconds: float) -> str:
+        """Like `regex`: `seconds` limits the CPU time of all threads together."""
+        self.searches += 1
+        own = min(self.cost, seconds / (1 + self.busy_threads))
+        self.used += own
+        if own < self.cost:
+            raise TimeoutError
+        return "found"
+
+
+@pytest.mark.parametrize("busy_threads", [0, 1, 15, 127])
+@pytest.mark.parametrize(
+    ("cost", "values", "beyond"), [(0.2, ["found"], {}), (0.3, [None], {0}), (5.0, [None], {0})]
+)
+def test_busy_threads_do_not_change_what_a_pattern_finds(monkeypatch, busy_threads, cost, values, beyond):
+    clock = FakeClock(cost, busy_threads)
+    monkeypatch.setattr(bounded_regex.time, "thread_time", clock.thread_time)
+    found = bounded_regex.search_texts(bounded_regex.RegexParams(pattern="a"), ["a"], clock.search)
+    assert (found.values, found.beyond_limit, found.lost) == (values, frozenset(beyond), frozenset())
+    assert clock.searches <= 1 + busy_threads.bit_length()
+
+
+def test_a_search_without_cpu_time_is_unknown(monkeypatch):
+    clock = FakeClock(0.2, 10**9)
+    monkeypatch.setattr(bounded_regex.time, "thread_time", clock.thread_time)
+    found = bounded_regex.search_texts(bounded_regex.RegexParams(pattern="a"), ["a"], clock.search)
+    assert (found.values, found.lost) == ([None], frozenset({0}))
+    assert found.reasons() == ["the process was too busy to search the text"]
 
 
 def test_a_number_that_is_none_is_no_value():

@@ -5,7 +5,6 @@ from typing import Literal
 from posttrain.runtime.errors import StepError
 
 # `abstain` leaves the row without a value, `fail` ends the step, a number or a boolean is the value.
-TextFallback = Literal["abstain", "fail"]
 BooleanFallback = Literal["abstain", "fail"] | bool
 NumberFallback = Literal["abstain", "fail"] | float
 AnyFallback = Literal["abstain", "fail"] | bool | float

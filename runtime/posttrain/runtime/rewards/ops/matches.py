@@ -6,14 +6,18 @@ from pydantic import Field
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.runtime.rewards.engine.fallbacks import FALLBACK_DESCRIPTION, BooleanFallback, fallback_value
-from posttrain.runtime.rewards.text_parsing.bounded_regex import TIMEOUT_REASON, RegexParams, search_texts
+from posttrain.runtime.rewards.text_parsing.bounded_regex import (
+    TIMEOUT_REASON,
+    RegexParams,
+    search_texts,
+)
 from posttrain.spec.extension import Operand, RewardOp
 
 
 class Matches(RegexParams):
     whole: bool = Field(default=False, description="Require that the pattern matches the whole text.")
     on_timeout: BooleanFallback = Field(
-        default="abstain", description=f"For a search that exceeds `timeout_seconds`: {FALLBACK_DESCRIPTION}"
+        default=False, description=f"For a search that exceeds `max_cpu_seconds`: {FALLBACK_DESCRIPTION}"
     )
 
 
@@ -32,12 +36,11 @@ def run(params: Matches, operands: Operands, batch: Batch) -> OpResult:
         method = pattern.fullmatch if params.whole else pattern.search
         return method(text, timeout=seconds, concurrent=True) is not None
 
-    hits, timed_out = search_texts(params, operands["of"], search)
-    values = [
-        fallback_value(params.on_timeout, TIMEOUT_REASON) if row in timed_out else bool(hit)
-        for row, hit in enumerate(hits)
+    found = search_texts(params, operands["of"], search)
+    values: list[bool | float | None] = [
+        fallback_value(params.on_timeout, TIMEOUT_REASON) if row in found.beyond_limit else bool(hit)
+        for row, hit in enumerate(found.values)
     ]
-    reasons = (
-        [TIMEOUT_REASON if row in timed_out else None for row in range(batch.count)] if timed_out else []
-    )
-    return OpResult(values=values, reasons=reasons)
+    for row in found.lost:
+        values[row] = None
+    return OpResult(values=values, reasons=found.reasons())

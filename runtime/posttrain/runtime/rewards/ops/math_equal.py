@@ -37,11 +37,17 @@ class MathEqual(Params):
     )
     ignore_case: bool = Field(default=True, description="Ignore case in text answers.")
     choices: bool = Field(default=True, description="Treat B, (B) and (B) 12 as the same choice.")
-    timeout_seconds: float = Field(
-        default=3.0, gt=0, le=600, description="Time limit of one comparison, in seconds."
+    max_cpu_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        le=600,
+        description="Limit of CPU time for one comparison, in seconds. An answer beyond it is wrong, as is"
+        " one beyond the limits of size and steps.",
     )
     on_undecided: BooleanFallback = Field(
-        default="abstain", description=f"For a comparison that cannot be decided: {FALLBACK_DESCRIPTION}"
+        default="abstain",
+        description="For a comparison that cannot be decided because of the reference or a failure of the"
+        f" machine: {FALLBACK_DESCRIPTION}",
     )
 
 
@@ -79,7 +85,7 @@ def run(params: MathEqual, operands: Operands, batch: Batch) -> OpResult:
     )
     pairs = list(zip(operands["of"], operands["to"], strict=True))
     complete = [(of, to) for of, to in pairs if of is not None and to is not None]
-    verdicts = iter(grade_many(complete, options, params.timeout_seconds))
+    verdicts = iter(grade_many(complete, options, params.max_cpu_seconds))
     values: list[bool | float | None] = []
     reasons: list[str] = []
     for of, to in pairs:

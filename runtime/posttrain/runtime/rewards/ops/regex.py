@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
-from posttrain.runtime.rewards.engine.fallbacks import TextFallback, fallback_value
+from posttrain.runtime.rewards.engine.fallbacks import fallback_value
 from posttrain.runtime.rewards.text_parsing.bounded_regex import (
     TIMEOUT_REASON,
     RegexParams,
@@ -22,10 +22,10 @@ class Regex(RegexParams):
     pick: Literal["first", "last"] = Field(
         default="first", description="The match to use if there are several."
     )
-    on_timeout: TextFallback = Field(
-        default="abstain",
-        description="For a search that exceeds `timeout_seconds`: `abstain` leaves the row unscored, `fail`"
-        " ends the step.",
+    on_timeout: Literal["absent", "abstain", "fail"] = Field(
+        default="absent",
+        description="For a search that exceeds `max_cpu_seconds`: `absent` means no match, `abstain` leaves"
+        " the row unscored, `fail` ends the step.",
     )
 
     def check(self) -> None:
@@ -58,12 +58,8 @@ def run(params: Regex, operands: Operands, batch: Batch) -> OpResult:
                 break
         return selected[params.group] if selected else None
 
-    values, timed_out = search_texts(params, operands["of"], search)
-    for _ in timed_out:
-        fallback_value(
-            params.on_timeout, TIMEOUT_REASON, "simplify the pattern: nested repeats backtrack without end"
-        )
-    reasons = (
-        [TIMEOUT_REASON if row in timed_out else None for row in range(batch.count)] if timed_out else []
-    )
-    return OpResult(values=values, reasons=reasons, unknown=timed_out)
+    found = search_texts(params, operands["of"], search)
+    if found.beyond_limit and params.on_timeout == "fail":
+        fallback_value("fail", TIMEOUT_REASON, "simplify the pattern: nested repeats backtrack without end")
+    unknown = found.lost if params.on_timeout == "absent" else found.lost | found.beyond_limit
+    return OpResult(values=found.values, reasons=found.reasons(), unknown=unknown)
