@@ -59,7 +59,7 @@ def _paired_levels() -> None:
     work = [(count, margin) for count in _COUNTS for margin in margins]
     with Pool(2) as pool:
         rows = pool.starmap(_paired_level, sorted(work, reverse=True), chunksize=4)
-    worst: dict[int, list[tuple[float, float, float, float]]] = {}
+    worst: dict[int, list[tuple[float, float, float]]] = {}
     for row in rows:
         worst.setdefault(int(row[0]), []).append(row[1:])
     print("| pairs | maximum | at margin | score test | at margin |\n|--:|--:|--:|--:|--:|")

@@ -33,7 +33,6 @@ def main() -> None:
     _section("Rates, one completion per prompt (Wilson, Poisson at the ends)", _rates())
     _section("Rates, 8 completions per prompt (Wilson, clustered)", _clustered())
     _section("Means (Student's t and the studentized bootstrap)", _means())
-    _section("Paired differences of rates (Tango)", _pairs())
     _section("Paired differences of means", _gains())
     _wrong_verdicts()
 
@@ -134,41 +133,6 @@ def _means() -> Iterator[tuple[str, str, str, str]]:
             yield name, str(count), f"{held:.3f}", _held_before(draw, count, truth, runs)
 
 
-def _pairs() -> Iterator[tuple[str, str, str, str]]:
-    for gain in (0.0, 0.05, 0.2):
-        for changed in (0.05, 0.2, 0.4):
-            for count in (30, 100, 500):
-                if changed > abs(gain):
-                    held, before = _pairs_coverage(gain, changed, count)
-                    yield f"gain {gain:g}, {changed:g} differ", str(count), f"{held:.3f}", before
-
-
-def _pairs_coverage(gain: float, changed: float, count: int) -> tuple[float, str]:
-    by = random.Random(f"{gain} {changed} {count}")
-    held, old = 0, 0
-    for _ in range(_RUNS):
-        after, before = _pair(by, gain, changed, count)
-        found = estimate_difference(after, before, margin=0.0, confidence=_CONFIDENCE, seed=1)
-        held += found.low <= gain <= found.high
-    for _ in range(200):
-        after, before = _pair(by, gain, changed, count)
-        low, high = _percentiles([one - other for one, other in zip(after, before, strict=True)])
-        old += low <= gain <= high
-    return held / _RUNS, f"{old / 200:.2f}"
-
-
-def _pair(by: random.Random, gain: float, changed: float, count: int) -> tuple[list[float], list[float]]:
-    up = (changed + gain) / 2
-    after: list[float] = []
-    before: list[float] = []
-    for _ in range(count):
-        drawn = by.random()
-        one, other = (1.0, 0.0) if drawn < up else (0.0, 1.0) if drawn < changed else (1.0, 1.0)
-        after.append(one)
-        before.append(other)
-    return after, before
-
-
 def _gains() -> Iterator[tuple[str, str, str, str]]:
     """Rates of 4 completions per prompt, of two models with the same difficulty of each prompt."""
     for count in (30, 100, 400):
@@ -198,17 +162,6 @@ def _wrong_verdicts() -> None:
                 share, count, lambda found, at=share: found.high <= at and found.p_below <= error
             )
             print(f"| rate at least {share:g} | {count} | {passed:.3f} | {failed:.3f} |", flush=True)
-    for changed in (0.05, 0.2):
-        for count in (50, 200, 1000):
-            by = random.Random(f"{changed} {count}")
-            passed = failed = 0
-            for _ in range(_RUNS):
-                after, before = _pair(by, 0.0, changed, count)
-                found = estimate_difference(after, before, margin=0.0, confidence=_CONFIDENCE, seed=1)
-                passed += found.low > 0 and found.p_above <= error
-                failed += found.high <= 0 and found.p_below <= error
-            row = f"better than, {changed:g} differ | {count} | {passed / _RUNS:.3f} | {failed / _RUNS:.3f}"
-            print(f"| {row} |", flush=True)
 
 
 def _estimated(values: Sequence[float], rate: bool, trials: int, threshold: float) -> Estimate:

@@ -3,7 +3,7 @@
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
 
-EXTENSION = Verb(name="gate", summary="A verdict over metrics: pass, fail or inconclusive.", version=3)
+EXTENSION = Verb(name="gate", summary="A verdict over metrics: pass, fail or inconclusive.", version=4)
 
 
 def run(context: StepContext) -> None:
