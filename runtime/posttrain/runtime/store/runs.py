@@ -13,6 +13,7 @@ from posttrain.runtime import atomic_io
 from posttrain.runtime.store.file_locks import try_lock
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
+from posttrain.runtime.store.plan_outline import StepOutline, read_plan_outline
 from posttrain.runtime.store.products import Product
 from posttrain.spec.canonical_json import canonical_json
 from posttrain.spec.keys import digest
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from posttrain.spec.plan import Plan, Step
 
 
-def run_key(step: "Step", run: str) -> str:
+def run_key(step: "Step | StepOutline", run: str) -> str:
     """The key of the product of a step; private to the run when the step is not pinned."""
     return step.key if step.pinned else digest([step.key, run])
 
@@ -93,7 +94,7 @@ def list_runs(home: Home) -> list[Path]:
 def last_run(home: Home, name: str | None = None) -> Path | None:
     """The newest run, optionally of one recipe."""
     for folder in reversed(list_runs(home)):
-        plan = load_plan(folder)
+        plan = read_plan_outline(folder)
         if plan is not None and name in (None, plan.name):
             return folder
     return None
@@ -112,14 +113,14 @@ def finish_run(journal: Journal, states: Mapping[str, str]) -> None:
 
 
 def step_ids(run: Path) -> list[str]:
-    plan = load_plan(run)
+    plan = read_plan_outline(run)
     return [step.id for step in plan.steps] if plan else []
 
 
 def find_step_key(run: Path, id: str) -> str | None:
     """The key of the product of a step in a run."""
-    plan = load_plan(run)
-    found = next((step for step in plan.steps if step.id == id), None) if plan else None
+    plan = read_plan_outline(run)
+    found = plan.find_step(id) if plan else None
     return run_key(found, run.name) if found else None
 
 
