@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,10 @@ from posttrain.runtime.execution.run_observer import RunObserver
 from posttrain.runtime.execution.run_plan import RunResult
 from posttrain.runtime.execution.stop_request import StopRequest
 from posttrain.runtime.report.number_format import format_duration
-from posttrain.spec.plan import Plan
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Plan
+
 
 _STATE_STYLES = {
     "cached": ("=", "cyan"),
@@ -37,7 +40,7 @@ class ProgressDisplay(RunObserver):
     While steps execute, Ctrl-C requests a stop.
     """
 
-    def __init__(self, plan: Plan, stop_request: StopRequest) -> None:
+    def __init__(self, plan: "Plan", stop_request: StopRequest) -> None:
         self.stop_request = stop_request
         self.width = max(len(step.id) for step in plan.steps)
         self.start_time = time.monotonic()

@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from posttrain.runtime.execution.selection import Selection
 from posttrain.runtime.store.checkpoints import latest_step
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.key_diff import describe_change
 from posttrain.runtime.store.runs import last_plan
-from posttrain.spec.plan import Plan, Step
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Plan, Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +24,7 @@ class StepForecast:
     adoptable: bool = False
 
 
-def forecast_plan(plan: Plan, home: Home, selection: Selection | None = None) -> dict[str, StepForecast]:
+def forecast_plan(plan: "Plan", home: Home, selection: Selection | None = None) -> dict[str, StepForecast]:
     """The forecast of every step, by id; `skipped` for steps outside the selection."""
     earlier = last_plan(home, plan.name)
     before = {step.id: step for step in earlier.steps} if earlier else {}
@@ -36,7 +39,7 @@ def forecast_plan(plan: Plan, home: Home, selection: Selection | None = None) ->
 
 
 def _forecast_step(
-    step: Step, before: Step | None, home: Home, others: Mapping[str, StepForecast]
+    step: "Step", before: "Step | None", home: Home, others: Mapping[str, StepForecast]
 ) -> StepForecast:
     product = home.store.find(step.key) if step.pinned else None
     if product is not None:
@@ -51,7 +54,7 @@ def _forecast_step(
     return StepForecast(state="run", reason=why)
 
 
-def _is_adoptable(step: Step, before: Step, home: Home, others: Mapping[str, StepForecast]) -> bool:
+def _is_adoptable(step: "Step", before: "Step", home: Home, others: Mapping[str, StepForecast]) -> bool:
     """Whether the last product of a step differs from its key in the environment only."""
     changed = [n for n in step.key_parts if step.key_parts[n] != before.key_parts.get(n)]
     if "environment" not in changed and "extensions" not in changed:
@@ -69,7 +72,7 @@ def _is_adoptable(step: Step, before: Step, home: Home, others: Mapping[str, Ste
     )
 
 
-def change_reason(step: Step, before: Step | None) -> str:
+def change_reason(step: "Step", before: "Step | None") -> str:
     """The parts of the key that changed since the last run, as text."""
     if before is None:
         return "never run"

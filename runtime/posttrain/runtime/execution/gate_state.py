@@ -1,14 +1,17 @@
 """Decides whether a finished gate lets its dependent steps run."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posttrain.runtime.store.products import Product
-from posttrain.spec.plan import Step
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Step
+
 
 _VERDICT_PARAMS = {"fail": "on_fail", "inconclusive": "on_inconclusive"}
 
 
-def is_gate_open(gate: Step, product: Product, step: Step | None = None) -> bool:
+def is_gate_open(gate: "Step", product: Product, step: "Step | None" = None) -> bool:
     """Apply the gate's `on_fail` and `on_inconclusive` to its verdict.
 
     A step of a branch runs only when its branch is taken. Any other step is held back when a branch is
@@ -20,7 +23,7 @@ def is_gate_open(gate: Step, product: Product, step: Step | None = None) -> bool
     return rule in ("pass", "warn")
 
 
-def closed_gate_state(gate: Step, product: Product, step: Step) -> tuple[str, str]:
+def closed_gate_state(gate: "Step", product: Product, step: "Step") -> tuple[str, str]:
     """The state of a step behind a closed gate, and the reason."""
     words = {"pass": "passed", "fail": "failed"}.get(product.facts["verdict"], "was inconclusive")
     if is_branch_step(gate, step):
@@ -28,17 +31,17 @@ def closed_gate_state(gate: Step, product: Product, step: Step) -> tuple[str, st
     return "held", f"the gate {gate.id} {words}"
 
 
-def is_branch_step(gate: Step, step: Step) -> bool:
+def is_branch_step(gate: "Step", step: "Step") -> bool:
     """Whether the step belongs to a branch of this gate."""
     rules = [gate.params[case] for case in _VERDICT_PARAMS.values()]
     return any(isinstance(rule, dict) and _stage_name(step) in rule["run"] for rule in rules)
 
 
-def _gate_action(gate: Step, product: Product) -> Any:
+def _gate_action(gate: "Step", product: Product) -> Any:
     verdict = product.facts["verdict"]
     return "pass" if verdict == "pass" else gate.params[_VERDICT_PARAMS[verdict]]
 
 
-def _stage_name(step: Step) -> str:
+def _stage_name(step: "Step") -> str:
     """The name of the stage in the recipe: the step id without the values of the matrix leg."""
     return step.id.partition("@")[0]

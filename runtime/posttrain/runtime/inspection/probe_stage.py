@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.events import EventWriter
@@ -12,7 +12,9 @@ from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
 from posttrain.runtime.store.runs import find_step_key, find_step_product
 from posttrain.runtime.training.probe import ProbeOptions, probe
-from posttrain.spec.plan import Step
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Step
 
 
 def probe_stage(home: Home, run: Path, stage: str, options: ProbeOptions) -> dict[str, Any]:
@@ -27,7 +29,7 @@ def probe_stage(home: Home, run: Path, stage: str, options: ProbeOptions) -> dic
         return probe(context, product.files if product else None, options)
 
 
-def _step_context(home: Home, run: Path, step: Step, scratch: Path) -> StepContext:
+def _step_context(home: Home, run: Path, step: "Step", scratch: Path) -> StepContext:
     """The context in which the code of the stage runs, with a temporary output folder."""
     inputs: dict[str, Path] = {}
     for role, source in step.inputs.items():
