@@ -22,6 +22,12 @@ _SERVER = Path(__file__).parent / "preloaded_interpreter.py"
 _ENVIRONMENT = dict(os.environ)
 # No library reads these when it is imported.
 _NAMES_READ_LATE = ("PYTEST_", "RECIPE_", "POSTTRAIN_", "JUDGE_")
+# Libraries set these in the test process. Workers do not inherit them.
+_NAMES_OF_LIBRARIES = (
+    *("KMP_", "TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK", "ACCELERATE_", "FSDP_", "RANK"),
+    *("HF_ALLOW_CODE_EVAL", "HF_HUB_DISABLE_PROGRESS_BARS", "TRANSFORMERS_VERBOSITY", "MLFLOW_", "TRACKIO_"),
+    *("HF_XET_HIGH_PERFORMANCE", "VLLM_NO_USAGE_STATS"),
+)
 
 
 class PreloadedProcess:
@@ -94,4 +100,4 @@ def can_preload() -> bool:
         return False
     names = os.environ.keys() | _ENVIRONMENT.keys()
     changed = {name for name in names if os.environ.get(name) != _ENVIRONMENT.get(name)}
-    return all(name.startswith(_NAMES_READ_LATE) for name in changed)
+    return all(name.startswith(_NAMES_READ_LATE + _NAMES_OF_LIBRARIES) for name in changed)

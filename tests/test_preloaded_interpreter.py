@@ -67,6 +67,7 @@ def test_a_fork_can_be_found_and_killed(tmp_path: Path) -> None:
 
 def test_a_library_may_read_a_changed_variable_when_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUDGE_KEY", "secret")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "set by trl")
     assert can_preload()
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert not can_preload()
