@@ -25,8 +25,9 @@ vs aka equally possible possibility naive trap pretend imagine assume assumed su
 respectively depends depending sometimes unsure unclear
 """
 COMPARATIVE = """
-similar example far tends including like less greater fewer larger smaller bigger higher lower least most
-near close up above below over under between beyond within than approaching exceeds exceeding
+similar example far bound bounded hardly barely scarcely epsilon says claims claimed suggests tends
+including like less greater fewer larger smaller bigger higher lower least most near close up above below
+over under between beyond within than approaching exceeds exceeding
 """
 # Words that cannot be in the name of a counted thing: `5 squared`, `5 km or miles`, `5 point 5`.
 OPERATION = """
@@ -52,6 +53,7 @@ GOALS = (
     rf"(?:need|have|needs|has|trying|going|try|us|order|how|required?)\s+to\s+(?:{GOAL_VERBS})",
 )
 HEARSAY = (
+    r"(?:some|others|people)\s+(?:get|got)",
     r"(?:people|some|others|you|they|many|one)\s+(?:\w+\s+)?(?:say|says|said|answer|claim|claims|think|believe)",
 )
 IN_UNIT = _pattern(NEGATIVE + ALTERNATIVE + COMPARATIVE + OPERATION)

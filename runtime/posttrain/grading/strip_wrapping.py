@@ -143,7 +143,9 @@ ALTERNATIVE = re.compile(
     re.IGNORECASE,
 )
 REFUSED_BOX = re.compile(
-    r"[\s$.)}\]]*(?:(?:is|was|would be)\s+(?:wrong|incorrect|false|not)\b|\?\s*no\b)", re.IGNORECASE
+    r"[\s$.)}\]]*(?:(?:is|was|would be)\s+(?:wrong|incorrect|false|not)\b"
+    r"|[?,]\s*(?:oh\s+)?(?:wait,?\s+)?no\b)",
+    re.IGNORECASE,
 )
 CONNECTIVE = re.compile(f"{BLANKS}(?:{AND}{BLANKS})?(?:{NAMED}{BLANKS})?")
 LATER = re.compile(r"\bfinal answer(?![^.\n:]{0,40}\\boxed)\b[^.\n:]{0,40}?(?:\bis\b|:)\s*\S", re.IGNORECASE)
