@@ -68,7 +68,7 @@ def context_in(tmp_path: Path) -> StepContext:
         key_parts={},
         key_values={},
         secrets=("TOKEN",),
-        launch=replace(LAUNCH, processes=1, strategy="single"),
+        launch=LAUNCH.model_copy(update={"processes": 1, "strategy": "single"}),
         resources=Resources(gpus=5),
     )
     return StepContext(
@@ -253,6 +253,8 @@ def test_a_stage_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
 
 
 def test_other_plans_have_no_server(context: StepContext) -> None:
-    step = replace(context.step, launch=replace(LAUNCH, rollouts={"mode": "colocate"}))
+    step = context.step.model_copy(
+        update={"launch": LAUNCH.model_copy(update={"rollouts": {"mode": "colocate"}})}
+    )
     with vllm_server.run_vllm_server(replace(context, step=step), ROOM, 0) as arguments:
         assert arguments == {}

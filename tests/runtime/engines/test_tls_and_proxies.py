@@ -24,7 +24,7 @@ from posttrain.runtime.distributed import vllm_server
 from posttrain.runtime.engines import connection_pool
 from posttrain.runtime.environment_proxies import exempt_loopback, proxy_for
 from posttrain.runtime.errors import StepError
-from posttrain.runtime.runners import process
+from posttrain.runtime.process_environment import forkserver_environment
 
 pytestmark = pytest.mark.usefixtures("without_proxies")
 
@@ -159,9 +159,8 @@ def test_a_worker_uses_no_proxy_for_the_loopback_interface() -> None:
     assert exempt_loopback(variables) == {"NO_PROXY": exempt, "no_proxy": exempt}
 
 
-def test_a_worker_inherits_the_proxies(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
-    inherited = process._inherited_environment()
+def test_a_worker_inherits_the_proxies() -> None:
+    inherited = forkserver_environment({"HTTPS_PROXY": "http://proxy:3128"})
     assert inherited["HTTPS_PROXY"] == "http://proxy:3128"
     assert "127.0.0.1" in inherited["NO_PROXY"].split(",")
 

@@ -1,6 +1,6 @@
 """The vLLM engine with a real vLLM, on a GPU or with the CPU build."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -117,7 +117,7 @@ def test_vllm_has_what_trl_gives_it_for_a_trainer(vllm: Any, monkeypatch: pytest
 
 def test_vllm_takes_the_command_line_of_the_server(vllm: Any) -> None:
     launch = Launch(engine="vllm", rollouts={"mode": "server", "gpus": 4, "gpu_memory_utilization": 0.8})
-    launch = replace(launch, rollouts={**launch.rollouts, "tensor_parallel_size": 2})
+    launch = launch.model_copy(update={"rollouts": {**launch.rollouts, "tensor_parallel_size": 2}})
     line = vllm_server.server_command(Path("weights"), 8123, launch, 512, 5)
     args, more = vllm_serve.make_parser().parse_args_and_config(line[1:], return_remaining_strings=True)
     made = vllm_serve.build_command(args, more)

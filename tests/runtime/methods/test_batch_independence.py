@@ -4,7 +4,6 @@ The last step of an epoch has fewer rows than the others here, and not a multipl
 SGD keeps the differences as small as those of the gradients.
 """
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +59,12 @@ def trained(bench: StageHarness, case: str, more: str, processes: int) -> dict[s
     )
     plan = compile_plan(recipe(stage).replace(*_REWARD))
     step = plan.step("it")
-    step = replace(
-        step, launch=replace(step.launch, processes=processes, strategy="ddp" if processes > 1 else "single")
+    step = step.model_copy(
+        update={
+            "launch": step.launch.model_copy(
+                update={"processes": processes, "strategy": "ddp" if processes > 1 else "single"}
+            )
+        }
     )
     bench.reset_step(step)  # the keys may be equal
     return weights(bench.run_step(plan, step).files)

@@ -260,7 +260,9 @@ def test_values_reach_trl_as_they_are(
     with pytest.raises(Passed):
         load_entry(step.entry)(create_context(bench.work(step)))
     params = step.params["params"]
-    unset = {key for key in keys if params[key] == getattr(method.params(), key, None)}
+    fields = fields_of(method.params)
+    defaults = {key: dump_declaration(fields[key].default) for key in keys if not fields[key].required}
+    unset = {key for key in defaults if params[key] == defaults[key]}
     assert unset == AT_DEFAULT.get(method.name, set()), "each value differs from the default"
     assert {key: listed(seen[key]) for key in keys} == {key: listed(params[key]) for key in keys}
 
@@ -274,11 +276,13 @@ def listed(value: Any) -> Any:
 
 def test_an_adapter_becomes_pefts_configuration() -> None:
     model = torch.nn.ModuleDict({"q_proj": torch.nn.Linear(4, 4), "v_proj": torch.nn.Linear(4, 4)})
-    adapter = Adapter(r=4, lora_alpha=12.0, use_rslora=True, lora_dropout=0.25, target_modules=["v_proj"])
+    adapter = Adapter(r=4, lora_alpha=12.0, use_rslora=True, lora_dropout=0.25, target_modules=("v_proj",))
     made = new_lora_config(dump_declaration(adapter), model, "CAUSAL_LM")
     for key in (key for key, argument in LIBRARY_ARGUMENTS["Adapter"].items() if argument.same_name):
         expected = getattr(adapter, key)
-        assert (sorted(getattr(made, key)) if key == "target_modules" else getattr(made, key)) == expected
+        assert (
+            tuple(sorted(getattr(made, key))) if key == "target_modules" else getattr(made, key)
+        ) == expected
 
 
 def test_a_shape_becomes_the_configuration_of_transformers() -> None:
