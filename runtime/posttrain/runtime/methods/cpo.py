@@ -61,8 +61,9 @@ EXTENSION = Method(
     params=CpoParams,
     stack=STACK,
     preload=("trl.experimental.cpo", *HEAVY_IMPORTS),
+    neutral=key_neutral_params,
     # The SFT loss is a mean over the tokens of the micro-batch.
-    neutral=lambda params: key_neutral_params(params, across=params.cpo_alpha > 0),
+    batch_level_loss=lambda params: params.cpo_alpha > 0,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2),
     schedule=row_schedule,

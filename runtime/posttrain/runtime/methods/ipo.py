@@ -43,6 +43,7 @@ EXTENSION = Method(
     stack=STACK,
     preload=("trl.trainer.dpo_trainer", *HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda _: False,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2, loss="chunked", has_reference_model=lambda _: True),
     schedule=row_schedule,

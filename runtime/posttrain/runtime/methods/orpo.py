@@ -38,8 +38,9 @@ EXTENSION = Method(
     params=OrpoParams,
     stack=STACK,
     preload=("trl.experimental.orpo", *HEAVY_IMPORTS),
+    neutral=key_neutral_params,
     # The SFT loss is a mean over the tokens of the micro-batch.
-    neutral=lambda params: key_neutral_params(params, across=True),
+    batch_level_loss=lambda _: True,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2),
     schedule=row_schedule,

@@ -36,6 +36,7 @@ EXTENSION = Method(
     stack=STACK,
     preload=("trl.trainer.reward_trainer", *HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda _: False,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2, loss="scores"),
     schedule=row_schedule,

@@ -45,6 +45,7 @@ EXTENSION = Method(
     stack=STACK,
     preload=("trl.trainer.sft_trainer", *HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda _: False,
     accepts=(
         {"prompt": "text", "completion": "text"},
         {"prompt": "messages", "completion": "messages"},

@@ -41,6 +41,7 @@ EXTENSION = Method(
     stack=STACK,
     preload=("trl.experimental.cpo", *HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda _: False,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2),
     schedule=row_schedule,

@@ -16,8 +16,9 @@ from typing import Any
 from posttrain.runtime import atomic_io, errors
 from posttrain.runtime.errors import NO_SPACE, StepError
 from posttrain.runtime.store.checksums import read_checksummed
+from posttrain.runtime.store.launch_record import launch_record
 from posttrain.runtime.store.products import Product, Store
-from posttrain.spec.plan import Step, step_to_json
+from posttrain.spec.plan import Step, step_from_dict, step_to_json
 
 
 def prepare(work: Path, step: Step, inputs: Mapping[str, Path], recipe_dir: Path) -> None:
@@ -81,11 +82,18 @@ def commit(work: Path, step: Step, key: str, receipt: Mapping[str, Any], store: 
         "key_values": dict(step.key_values),
         "facts": receipt["facts"],
         "cost": receipt["cost"],
+        "launch": launch_record(_started_step(work) or step),
     }
     digests = receipt["files"] if "files" in receipt else atomic_io.sync_and_digest(work / "files")
     product = store.commit(key, work / "files", work / "record", digests, about)
     clear(work)
     return product
+
+
+def _started_step(work: Path) -> Step | None:
+    """The step as its worker got it. An earlier client can have started it with another launch."""
+    found = atomic_io.read_json(work / "record" / "step.json")
+    return step_from_dict(found) if isinstance(found, dict) else None
 
 
 def clear(work: Path) -> None:

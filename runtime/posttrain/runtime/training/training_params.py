@@ -277,15 +277,14 @@ _KEY_NEUTRAL_PARAMS = (
 )
 
 
-def key_neutral_params(params: Any, *, across: bool = False) -> tuple[str, ...]:
+def key_neutral_params(params: Any) -> tuple[str, ...]:
     """Return the parameters that are left out of the cache key: they do not change the trained weights.
 
-    They change speed, memory, reports or failure conditions. The micro-batch size is one of them, unless
-    the loss is computed `across` the rows of a micro-batch.
+    They change speed, memory, reports or failure conditions.
     """
     off = tuple(
         name
         for name in (*_KEY_NEUTRAL_WHEN_OFF, *_OPTIONAL_LR_PARAMS, *_OPTIONAL_LENGTH_PARAMS)
         if not getattr(params, name, False)
     )
-    return (*_KEY_NEUTRAL_PARAMS, *off) if across else ("micro_batch_size", *_KEY_NEUTRAL_PARAMS, *off)
+    return (*_KEY_NEUTRAL_PARAMS, *off)
