@@ -35,6 +35,10 @@ def product_of(tmp_path: Path, home: Home, step: Step) -> Product:
 
 
 DDP = Launch(processes=2, strategy="ddp")
+_BOTH_DIFFER = (
+    "trained with 2 processes (ddp) and micro_batch_size 4, the plan has 2 processes (zero2) and no"
+    " micro_batch_size"
+)
 
 
 @pytest.mark.parametrize(
@@ -46,8 +50,7 @@ DDP = Launch(processes=2, strategy="ddp")
             DDP,
             4,
             DDP.model_copy(update={"strategy": "zero2"}),
-            "trained with 2 processes (ddp) and micro_batch_size 4,"
-            " the plan has 2 processes (zero2) and no micro_batch_size",
+            _BOTH_DIFFER,
         ),
         (
             Launch(engine="vllm"),

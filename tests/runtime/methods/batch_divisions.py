@@ -129,7 +129,8 @@ INDEPENDENT = {
 }
 # Cases whose weights depend on it: the launch is in their keys.
 DEPENDENT = {
-    "kto": Case("kto"),
+    # The estimate of the KL divergence is 0 unless the likelihood of completions of other prompts rises.
+    "kto": Case("kto", "beta: 2.0, undesirable_weight: 0.01, desirable_weight: 10.0"),
     "cpo": Case("cpo"),
     "orpo": Case("orpo"),
     "sft, packed": Case("sft", "packing: true, loss_on: all"),

@@ -17,7 +17,7 @@ from tests.runtime.methods.batch_divisions import (
 from tests.runtime.methods.stage_harness import StageHarness
 
 # As a share of the largest change of a weight. perf/batch_independence.md has the measured values.
-_TOLERANCE = 1e-3
+_TOLERANCE = 1e-4
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +41,9 @@ def test_the_division_is_not_in_the_key_without_need(case: Case, division: Divis
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("division", [DIVISIONS[1], DIVISIONS[3]], ids=str)
 @pytest.mark.parametrize("case", DEPENDENT.values(), ids=DEPENDENT)
-def test_rules_of_the_key_have_a_reason(case: Case, division: Division, deviations: Deviations) -> None:
-    assert deviations.deviation(case, division) > 10 * _TOLERANCE
+def test_rules_of_the_key_have_a_reason(case: Case, deviations: Deviations) -> None:
+    assert deviations.deviation(case, Division(6, 2)) > _TOLERANCE
 
 
 @pytest.mark.parametrize("division", DIVISIONS, ids=str)
@@ -63,7 +62,7 @@ def test_micro_batches_of_rollouts(case: Case, deviations: Deviations) -> None:
 
 @pytest.mark.slow
 def test_each_process_samples_its_own_completions(deviations: Deviations) -> None:
-    assert deviations.deviation(ROLLOUTS["grpo"], Division(12, 2)) > 10 * _TOLERANCE
+    assert deviations.deviation(ROLLOUTS["grpo"], Division(12, 2)) > _TOLERANCE
 
 
 @pytest.mark.parametrize("case", ROLLOUTS.values(), ids=ROLLOUTS)
@@ -74,7 +73,7 @@ def test_the_processes_of_rollouts_are_in_the_key(case: Case) -> None:
 
 @pytest.mark.slow
 def test_a_loss_over_the_batch_depends_on_the_processes(deviations: Deviations) -> None:
-    assert deviations.deviation(WHOLE_BATCH["dpo, aot"], Division(None, 2)) > 10 * _TOLERANCE
+    assert deviations.deviation(WHOLE_BATCH["dpo, aot"], Division(None, 2)) > _TOLERANCE
 
 
 @pytest.mark.parametrize("case", WHOLE_BATCH.values(), ids=WHOLE_BATCH)

@@ -108,7 +108,7 @@ def schedule(params: DpoParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="dpo",
-    version=2,
+    version=3,
     summary="Direct preference optimization (DPO) and its loss variants, on pairs of chosen and rejected.",
     params=DpoParams,
     stack=STACK,

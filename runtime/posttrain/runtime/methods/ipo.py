@@ -37,7 +37,7 @@ class IpoParams(RowParams, ReferenceParams):
 
 EXTENSION = Method(
     name="ipo",
-    version=2,
+    version=3,
     summary="Identity preference optimization (IPO), on pairs of chosen and rejected.",
     params=IpoParams,
     stack=STACK,

@@ -73,7 +73,7 @@ def schedule(params: KtoParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="kto",
-    version=2,
+    version=3,
     summary="Kahneman-Tversky optimization (KTO), on labeled completions or on pairs that it splits.",
     params=KtoParams,
     stack=STACK,

@@ -30,7 +30,7 @@ class RewardModelParams(RowParams):
 
 EXTENSION = Method(
     name="reward_model",
-    version=2,
+    version=3,
     summary="Reward model (a scorer), trained on pairs of chosen and rejected.",
     params=RewardModelParams,
     stack=STACK,

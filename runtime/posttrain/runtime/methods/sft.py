@@ -39,7 +39,7 @@ def schedule(params: SftParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="sft",
-    version=2,
+    version=3,
     summary="Supervised fine-tuning on prompts and completions, or on whole conversations.",
     params=SftParams,
     stack=STACK,

@@ -78,8 +78,8 @@ class TrainingParams(Params):
             "The number of rows (completions, for methods that generate) in memory at once on each device."
             " The optimizer step accumulates gradients over the rest of the batch. Default: the largest"
             " size that the memory estimate allows on GPUs, the whole batch on CPUs. It affects memory and"
-            " speed, and the result only by rounding. Exception: kto, orpo and cpo compute part of the loss"
-            " across the micro-batch."
+            " speed, and the result only by rounding. Exceptions, where it is part of the key: dropout, and"
+            " kto, orpo and cpo, which compute part of the loss across the micro-batch."
         ),
     )
     precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
