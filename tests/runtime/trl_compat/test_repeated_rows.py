@@ -17,7 +17,8 @@ _SIZE, _PROCESSES = 4, 2
 
 def rows_of_process(rank: int, rows: int) -> list[list[int]]:
     sampler: Any = torch.utils.data.BatchSampler(range(rows), _SIZE, drop_last=False)
-    return list(BatchSamplerShard(sampler, num_processes=_PROCESSES, process_index=rank))
+    shard: Any = BatchSamplerShard(sampler, num_processes=_PROCESSES, process_index=rank)
+    return list(shard)
 
 
 def test_accelerate_repeats_rows() -> None:
@@ -36,7 +37,7 @@ class FakeTrainer:
         self.args = SimpleNamespace(per_device_train_batch_size=_SIZE, dataloader_drop_last=False)
         self.train_dataset = range(rows)
 
-    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: Any) -> tuple[Any, int]:
+    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: Any) -> tuple[Any, Any]:
         batches = [{"labels": torch.tensor(batch)[:, None].repeat(1, 3)} for batch in self._batches]
         return batches, self._get_num_items_in_batch(batches, device)
 
@@ -76,7 +77,7 @@ def test_accelerate_has_no_remainder_in_a_resumed_epoch() -> None:
 class FakeRowTrainer(FakeTrainer):
     """The last optimizer step of a loss that is a mean over rows; pairs are stacked in one tensor."""
 
-    def get_batch_samples(self, *_: Any) -> tuple[Any, None]:
+    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: Any) -> tuple[Any, Any]:
         batches = [torch.tensor(batch) for batch in self._batches]
         return [
             {"pairs": torch.cat([one, one + 100]), "texts": [str(row) for row in one.tolist()]}
@@ -101,7 +102,7 @@ def test_the_mean_over_rows_has_each_row_once(rows: int) -> None:
 
 def test_rows_of_another_number_are_rejected() -> None:
     class Images(FakeRowTrainer):
-        def get_batch_samples(self, *_: Any) -> tuple[Any, None]:
+        def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: Any) -> tuple[Any, Any]:
             return [{"patches": torch.zeros(_SIZE * 3, 1)}], None
 
     with pytest.raises(ValueError, match="a micro-batch of 4 rows has a value with 12 rows"):

@@ -17,6 +17,7 @@ Losses that are normalized by tokens (SFT) are not affected. See `repeated_rows`
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from posttrain.runtime.trl_compat.repeated_rows import last_round_rows, own_rows
@@ -92,10 +93,11 @@ def _gathering_uneven_rows(accelerator: Any) -> Generator[None]:
     from accelerate.utils import recursively_apply
 
     gather = accelerator.gather
-    # On the instance, where it hides the method.
-    accelerator.gather = lambda data: recursively_apply(
-        lambda tensor: _gather_rows(gather, tensor), data, error_on_other_type=True
-    )
+
+    def gather_uneven(data: Any) -> Any:
+        return recursively_apply(partial(_gather_rows, gather), data, error_on_other_type=True)
+
+    accelerator.gather = gather_uneven
     try:
         yield
     finally:
