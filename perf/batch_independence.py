@@ -7,7 +7,7 @@ The cases and divisions are those of `tests/runtime/methods/test_batch_independe
 
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,12 +19,15 @@ from tests.runtime.methods.batch_divisions import (
     WHOLE,
     Case,
     Deviations,
+    Division,
     key,
 )
 from tests.runtime.methods.stage_harness import StageHarness, compile_plan, recipe
 
 from posttrain.runtime.runners.process import ProcessRunner
 
+# Each process generates all completions of its prompts.
+_ROLLOUT_DIVISIONS = (Division(8, 1), Division(4, 2), Division(12, 2), Division(8, 3))
 _VERSIONS = ", ".join(f"{name} {version(name)}" for name in ("trl", "transformers", "accelerate", "torch"))
 _INTRODUCTION = f"""\
 # Weights and the division of a batch
@@ -41,23 +44,24 @@ tests require a difference below 1e-4 from every division with the same key.
 
 def main() -> None:
     print(_INTRODUCTION)
-    print("| case | " + " | ".join(map(str, DIVISIONS)) + " |")
-    print("|---" + "|--:" * len(DIVISIONS) + "|")
     with tempfile.TemporaryDirectory() as folder:
         runner = ProcessRunner()
         runner.prepare(compile_plan(recipe()), ["sft"], Path(folder))
         try:
             deviations = Deviations(StageHarness(Path(folder), runner))
-            for cases in (INDEPENDENT, DEPENDENT, ROLLOUTS):
-                _print_rows(cases, deviations)
+            _print_table({**INDEPENDENT, **DEPENDENT}, DIVISIONS, deviations)
+            print("\nMethods that generate: 6 prompts with 4 completions each.\n")
+            _print_table(ROLLOUTS, _ROLLOUT_DIVISIONS, deviations)
         finally:
             runner.close()
 
 
-def _print_rows(cases: Mapping[str, Case], deviations: Deviations) -> None:
+def _print_table(cases: Mapping[str, Case], divisions: Sequence[Division], deviations: Deviations) -> None:
+    print("| case | " + " | ".join(map(str, divisions)) + " |")
+    print("|---" + "|--:" * len(divisions) + "|")
     for name, case in cases.items():
         cells: list[str] = []
-        for division in DIVISIONS:
+        for division in divisions:
             mark = " **key**" if key(case, division) != key(case, WHOLE) else ""
             cells.append(f"{deviations.deviation(case, division):.1e}{mark}")
         print(f"| {name} | {' | '.join(cells)} |")
