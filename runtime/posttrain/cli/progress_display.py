@@ -152,8 +152,8 @@ def _relative_path(path: Path) -> str:
 def _detail(state: str, known: Mapping[str, Any]) -> str:
     if state not in ("done", "cached"):
         return str(known.get("reason", ""))
-    parts = [format_duration(known["cost"]["seconds"])] if state == "done" else []
-    return "  ".join(parts + result_lines(known.get("facts", {})))
+    parts = [format_duration(known["cost"]["seconds"])] if state == "done" else [known.get("reason", "")]
+    return "  ".join(filter(None, (*parts, *result_lines(known.get("facts", {})))))
 
 
 def _progress_bars() -> Any:

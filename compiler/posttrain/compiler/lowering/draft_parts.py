@@ -1,6 +1,6 @@
 """Drafts, which are steps without a key, and helpers to build them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
@@ -27,6 +27,8 @@ class Draft:
     params: Mapping[str, Json]
     # Parameters that change speed, memory or reports but not the result.
     neutral: frozenset[str] = frozenset()
+    # The parts of the launch that belong in the key: `micro_batch_size`, `processes`.
+    launch_parts: Callable[[Launch], frozenset[str]] = lambda _: frozenset()
     used: tuple[Extension, ...] = ()
     inputs: Mapping[str, StepInput] = field(default_factory=dict[str, StepInput])
     files: Mapping[str, UserFile] = field(default_factory=dict[str, UserFile])

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from posttrain.compiler.lowering.draft_parts import Draft, step_id
+from posttrain.compiler.lowering.launch_key import MICRO_BATCH_SIZE, PROCESSES
 from posttrain.compiler.lowering.step_drafts import apply_placement, draft_step
 from posttrain.compiler.placement.stage_placement import StagePlacement
 from posttrain.compiler.semantic_checks import CheckedRecipe
@@ -138,13 +139,23 @@ def _key_values(
         "variables": key_variables(),
         "extensions": {name: e.version for name, e in used.items()},
     }
-    for name, value in _flatten_params(drafted.params, drafted.neutral):
+    launch_parts = drafted.launch_parts(drafted.launch)
+    for name, value in _flatten_params(drafted.params, _neutral_params(drafted, launch_parts)):
         values[f"params.{name}"] = value
+    if PROCESSES in launch_parts:
+        values["launch.processes"] = drafted.launch.processes
     for role, given in drafted.inputs.items():
         values[f"input.{role}"] = {"key": before[given.step].key, "part": given.part}
     for role, file in drafted.files.items():
         values[f"file.{role}"] = file.sha256
     return values
+
+
+def _neutral_params(drafted: Draft, launch_parts: frozenset[str]) -> frozenset[str]:
+    """The parameters that are left out of the key. The micro-batch size of a training is one, by default."""
+    if drafted.kind != "train" or MICRO_BATCH_SIZE in launch_parts:
+        return drafted.neutral
+    return drafted.neutral | {f"params.{MICRO_BATCH_SIZE}"}
 
 
 def _flatten_params(params: Mapping[str, Any], neutral: frozenset[str]) -> list[tuple[str, Any]]:

@@ -18,6 +18,7 @@ from posttrain.compiler.lowering.draft_parts import (
     with_inference,
     with_reward,
 )
+from posttrain.compiler.lowering.launch_key import TrainingOnLaunch, launch_key_parts
 from posttrain.compiler.resolution.lineage import trains_in_float32
 from posttrain.compiler.seeds import seed_for
 from posttrain.compiler.semantic_checks import CheckedRecipe
@@ -27,7 +28,7 @@ from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.eval_stages import Benchmark, Evaluate, Gate
 from posttrain.spec.inference import Sampling
 from posttrain.spec.model_declaration import Adapter
-from posttrain.spec.plan import Resources, StepInput
+from posttrain.spec.plan import Launch, Resources, StepInput
 from posttrain.spec.process_variables import HUB_CREDENTIAL
 from posttrain.spec.train_stage import Train
 
@@ -50,7 +51,8 @@ def _train(name: str, stage: Train, checked: CheckedRecipe) -> Draft:
             "seed": stage_seed(name, checked),
             **_weights_dtype(name, checked),
         },
-        neutral=_neutral_params(training.method.neutral(training.params), adapter),
+        neutral=frozenset(f"params.{each}" for each in training.method.neutral(training.params)),
+        launch_parts=lambda launch: launch_key_parts(_on_launch(name, launch, checked)),
         used=(training.method,),
         inputs=step_inputs(name, checked, "model", "data", "reference", *reward_model_roles(name, checked)),
         expect={"steps": schedule.steps} if schedule else {},
@@ -61,13 +63,16 @@ def _train(name: str, stage: Train, checked: CheckedRecipe) -> Draft:
     return _with_inloop_evals(drafted, name, stage, checked)
 
 
-def _neutral_params(names: tuple[str, ...], adapter: Adapter | None) -> frozenset[str]:
-    """The parameters of a method that are left out of the key.
-
-    The micro-batch size is part of the key if the adapter has dropout: each micro-batch draws its own mask.
-    """
-    dropout = adapter is not None and adapter.lora_dropout > 0
-    return frozenset(f"params.{name}" for name in names if not (dropout and name == "micro_batch_size"))
+def _on_launch(name: str, launch: Launch, checked: CheckedRecipe) -> TrainingOnLaunch:
+    line = checked.lineages[f"stage:{name}"]
+    origin = checked.resolved.recipe.models[line.origin] if line.origin else None
+    return TrainingOnLaunch(
+        training=checked.trainings[name],
+        adapter=line.adapter,
+        shape=checked.shapes.get(line.origin) if line.origin else None,
+        from_scratch=origin is not None and origin.init is not None,
+        launch=launch,
+    )
 
 
 def _adapter_params(adapter: Adapter | None) -> Json:

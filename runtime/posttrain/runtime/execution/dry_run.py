@@ -8,6 +8,7 @@ from posttrain.runtime.execution.selection import Selection
 from posttrain.runtime.store.checkpoints import latest_step
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.key_diff import describe_change
+from posttrain.runtime.store.launch_record import cache_note
 from posttrain.runtime.store.runs import last_plan
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def _forecast_step(
 ) -> StepForecast:
     product = home.store.find(step.key) if step.pinned else None
     if product is not None:
-        return StepForecast(state="cached", reason=product.adoption_note or "finished in an earlier run")
+        return StepForecast(state="cached", reason=cache_note(product, step) or "finished in an earlier run")
     why = change_reason(step, before)
     if step.pinned and (at := latest_step(home.workdir(step.key) / "checkpoints")) is not None:
         return StepForecast(state="resume", reason=f"resumes from step {at}")

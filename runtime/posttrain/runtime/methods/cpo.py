@@ -56,13 +56,14 @@ class CpoParams(RowParams):
 
 EXTENSION = Method(
     name="cpo",
-    version=2,
+    version=3,
     summary="Contrastive preference optimization (CPO), on pairs, without a reference model.",
     params=CpoParams,
     stack=STACK,
     preload=("trl.experimental.cpo", *HEAVY_IMPORTS),
+    neutral=key_neutral_params,
     # The SFT loss is a mean over the tokens of the micro-batch.
-    neutral=lambda params: key_neutral_params(params, across=params.cpo_alpha > 0),
+    batch_level_loss=lambda params: params.cpo_alpha > 0,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2),
     schedule=row_schedule,

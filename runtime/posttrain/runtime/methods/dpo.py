@@ -108,12 +108,13 @@ def schedule(params: DpoParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="dpo",
-    version=2,
+    version=3,
     summary="Direct preference optimization (DPO) and its loss variants, on pairs of chosen and rejected.",
     params=DpoParams,
     stack=STACK,
     preload=("trl.trainer.dpo_trainer", *HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda params: not set(params.losses).isdisjoint(_BATCH_LEVEL_LOSSES),
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2, loss="chunked", has_reference_model=lambda _: True),
     schedule=schedule,

@@ -104,6 +104,8 @@ EXTENSION = Method(
     stack=STACK,
     preload=("trl.trainer.grpo_trainer", *ROLLOUT_HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    # bnpo divides by the tokens of a micro-batch, and so do the Liger kernels.
+    batch_level_loss=lambda params: params.loss_type == "bnpo" or params.use_liger_kernel,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     footprint=ROLLOUT_FOOTPRINT,
     schedule=schedule,

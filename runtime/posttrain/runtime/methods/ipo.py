@@ -37,12 +37,13 @@ class IpoParams(RowParams, ReferenceParams):
 
 EXTENSION = Method(
     name="ipo",
-    version=2,
+    version=3,
     summary="Identity preference optimization (IPO), on pairs of chosen and rejected.",
     params=IpoParams,
     stack=STACK,
     preload=("trl.trainer.dpo_trainer", *HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda _: False,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2, loss="chunked", has_reference_model=lambda _: True),
     schedule=row_schedule,

@@ -73,12 +73,14 @@ def schedule(params: KtoParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="kto",
-    version=2,
+    version=3,
     summary="Kahneman-Tversky optimization (KTO), on labeled completions or on pairs that it splits.",
     params=KtoParams,
     stack=STACK,
     preload=("trl.trainer.kto_trainer", *HEAVY_IMPORTS),
-    neutral=lambda params: key_neutral_params(params, across=params.loss_type == "kto"),
+    neutral=key_neutral_params,
+    # The KL divergence is estimated from the rows of a micro-batch.
+    batch_level_loss=lambda params: params.loss_type == "kto",
     accepts=(
         {"prompt": "text", "chosen": "text", "rejected": "text"},
         {"prompt": "messages", "chosen": "messages", "rejected": "messages"},

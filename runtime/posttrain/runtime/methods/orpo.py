@@ -33,13 +33,14 @@ class OrpoParams(RowParams):
 
 EXTENSION = Method(
     name="orpo",
-    version=2,
+    version=3,
     summary="Odds-ratio preference optimization (ORPO), on pairs, without a reference model.",
     params=OrpoParams,
     stack=STACK,
     preload=("trl.experimental.orpo", *HEAVY_IMPORTS),
+    neutral=key_neutral_params,
     # The SFT loss is a mean over the tokens of the micro-batch.
-    neutral=lambda params: key_neutral_params(params, across=True),
+    batch_level_loss=lambda _: True,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2),
     schedule=row_schedule,

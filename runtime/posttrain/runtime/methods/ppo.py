@@ -206,6 +206,7 @@ EXTENSION = Method(
     stack=tuple(name for name in STACK if name != "trl"),
     preload=("transformers.trainer", "transformers.generation.utils", *HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda _: False,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     footprint=Footprint(
         loss="chunked",

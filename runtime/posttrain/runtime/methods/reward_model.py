@@ -30,12 +30,13 @@ class RewardModelParams(RowParams):
 
 EXTENSION = Method(
     name="reward_model",
-    version=2,
+    version=3,
     summary="Reward model (a scorer), trained on pairs of chosen and rejected.",
     params=RewardModelParams,
     stack=STACK,
     preload=("trl.trainer.reward_trainer", *HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda _: False,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2, loss="scores"),
     schedule=row_schedule,

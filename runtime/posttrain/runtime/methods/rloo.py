@@ -56,6 +56,7 @@ EXTENSION = Method(
     stack=STACK,
     preload=("trl.trainer.rloo_trainer", *ROLLOUT_HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda _: False,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     footprint=ROLLOUT_FOOTPRINT,
     schedule=rollout_schedule,

@@ -39,12 +39,13 @@ def schedule(params: SftParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="sft",
-    version=2,
+    version=3,
     summary="Supervised fine-tuning on prompts and completions, or on whole conversations.",
     params=SftParams,
     stack=STACK,
     preload=("trl.trainer.sft_trainer", *HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda _: False,
     accepts=(
         {"prompt": "text", "completion": "text"},
         {"prompt": "messages", "completion": "messages"},

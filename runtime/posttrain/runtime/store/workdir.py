@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from posttrain.runtime import atomic_io, errors
 from posttrain.runtime.errors import NO_SPACE, StepError
 from posttrain.runtime.store.checksums import read_checksummed
+from posttrain.runtime.store.launch_record import launch_record
 from posttrain.runtime.store.products import Product, Store
 from posttrain.spec.canonical_json import canonical_json
 
@@ -84,11 +85,20 @@ def commit(work: Path, step: "Step", key: str, receipt: Mapping[str, Any], store
         "key_values": dict(step.key_values),
         "facts": receipt["facts"],
         "cost": receipt["cost"],
+        "launch": launch_record(_started_step(work) or step),
     }
     digests = receipt["files"] if "files" in receipt else atomic_io.sync_and_digest(work / "files")
     product = store.commit(key, work / "files", work / "record", digests, about)
     clear(work)
     return product
+
+
+def _started_step(work: Path) -> Step | None:
+    """The step as its worker got it. An earlier client can have started it with another launch."""
+    found = atomic_io.read_json(work / "record" / "step.json")
+    from posttrain.spec.plan import step_from_dict
+
+    return step_from_dict(found) if isinstance(found, dict) else None
 
 
 def clear(work: Path) -> None:
