@@ -1,11 +1,8 @@
 """Decides whether a finished gate lets its dependent steps run."""
 
-from typing import Any
-
 from posttrain.runtime.store.products import Product
 from posttrain.spec.plan import Step
-
-_VERDICT_PARAMS = {"fail": "on_fail", "inconclusive": "on_inconclusive"}
+from posttrain.spec.step_params.eval_params import BranchStages, GateStepParams
 
 
 def is_gate_open(gate: Step, product: Product, step: Step | None = None) -> bool:
@@ -16,7 +13,7 @@ def is_gate_open(gate: Step, product: Product, step: Step | None = None) -> bool
     """
     rule = _gate_action(gate, product)
     if step is not None and is_branch_step(gate, step):
-        return isinstance(rule, dict) and _stage_name(step) in rule["run"]
+        return isinstance(rule, BranchStages) and _stage_name(step) in rule.run
     return rule in ("pass", "warn")
 
 
@@ -30,13 +27,18 @@ def closed_gate_state(gate: Step, product: Product, step: Step) -> tuple[str, st
 
 def is_branch_step(gate: Step, step: Step) -> bool:
     """Whether the step belongs to a branch of this gate."""
-    rules = [gate.params[case] for case in _VERDICT_PARAMS.values()]
-    return any(isinstance(rule, dict) and _stage_name(step) in rule["run"] for rule in rules)
+    params = _gate_params(gate)
+    rules = (params.on_fail, params.on_inconclusive)
+    return any(isinstance(rule, BranchStages) and _stage_name(step) in rule.run for rule in rules)
 
 
-def _gate_action(gate: Step, product: Product) -> Any:
-    verdict = product.facts["verdict"]
-    return "pass" if verdict == "pass" else gate.params[_VERDICT_PARAMS[verdict]]
+def _gate_action(gate: Step, product: Product) -> str | BranchStages:
+    verdict, params = product.facts["verdict"], _gate_params(gate)
+    return {"pass": "pass", "fail": params.on_fail, "inconclusive": params.on_inconclusive}[verdict]
+
+
+def _gate_params(gate: Step) -> GateStepParams:
+    return GateStepParams.model_validate(gate.params)
 
 
 def _stage_name(step: Step) -> str:
