@@ -32,6 +32,7 @@ SAMPLING = {
     "repetition_penalty": 1.0,
     "max_tokens": 9,
     "n": 1,
+    "batch_size": 1,
     "stop": [],
     "continuous_batching": False,
 }

@@ -159,6 +159,7 @@ def test_it_writes_what_transformers_writes(
         return writer.generate(order)
 
     def here(**sampling: Any) -> list[list[Completion]]:
+        options = SamplingOptions(**{**SAMPLING, **sampling})
         return generate(
             model,
             tokenizer,

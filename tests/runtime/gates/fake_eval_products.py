@@ -63,7 +63,15 @@ def run_gate(
     from posttrain.runtime.verbs.gate import run
 
     context = gate_context(
-        folder, inputs, {"conditions": list(conditions), "correction": correction, "seed": 1}
+        folder,
+        inputs,
+        {
+            "conditions": list(conditions),
+            "correction": correction,
+            "seed": 1,
+            "on_fail": "stop",
+            "on_inconclusive": "stop",
+        },
     )
     run(context)
     result = json.loads((context.out / "verdict.json").read_text())

@@ -1,5 +1,6 @@
 """Decides whether a finished gate lets its dependent steps run."""
 
+from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.store.products import Product
 from posttrain.spec.plan import Step
 from posttrain.spec.step_params.eval_params import BranchStages, GateStepParams
@@ -38,7 +39,9 @@ def _gate_action(gate: Step, product: Product) -> str | BranchStages:
 
 
 def _gate_params(gate: Step) -> GateStepParams:
-    return GateStepParams.model_validate(gate.params)
+    params = read_step_params(gate)
+    assert isinstance(params, GateStepParams), f"{gate.id} is a gate"
+    return params
 
 
 def _stage_name(step: Step) -> str:
