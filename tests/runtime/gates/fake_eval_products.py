@@ -62,17 +62,9 @@ def run_gate(
     """Run the verb, and return its output."""
     from posttrain.runtime.verbs.gate import run
 
-    context = gate_context(
-        folder,
-        inputs,
-        {
-            "conditions": list(conditions),
-            "correction": correction,
-            "seed": 1,
-            "on_fail": "stop",
-            "on_inconclusive": "stop",
-        },
-    )
+    outcomes = {"on_fail": "stop", "on_inconclusive": "stop"}
+    params = {"conditions": list(conditions), "correction": correction, "seed": 1, **outcomes}
+    context = gate_context(folder, inputs, params)
     run(context)
     result = json.loads((context.out / "verdict.json").read_text())
     assert result == context.facts
