@@ -160,14 +160,7 @@ def test_it_writes_what_transformers_writes(
 
     def here(**sampling: Any) -> list[list[Completion]]:
         options = SamplingOptions(**{**SAMPLING, **sampling})
-        return generate(
-            model,
-            tokenizer,
-            PROMPTS,
-            SamplingOptions(**{**SAMPLING, **sampling}),
-            5,
-            lambda _done, _total: None,
-        )
+        return generate(model, tokenizer, PROMPTS, options, 5, lambda _done, _total: None)
 
     path = tmp_path / "replies.jsonl"
     assert there(path) == here()
