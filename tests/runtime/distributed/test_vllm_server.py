@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -62,7 +63,7 @@ def context_in(tmp_path: Path) -> StepContext:
         id="it",
         kind="train",
         entry="",
-        params={"seed": 3},
+        params={},
         place=SourceLocation(file="recipe.yaml", line=1, column=1),
         key="",
         key_parts={},
@@ -73,6 +74,7 @@ def context_in(tmp_path: Path) -> StepContext:
     )
     return StepContext(
         step=step,
+        params=SimpleNamespace(seed=3),
         inputs={"model": tmp_path / "base"},
         files={},
         out=tmp_path / "files",

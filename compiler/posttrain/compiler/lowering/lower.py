@@ -88,7 +88,8 @@ def _build_step(
     thing, _, name = node.partition(":")
     container = (stage.container if stage else None) or checked.resolved.recipe.container
     image = container.image if container else None
-    values = _key_values(drafted, image, before, request)
+    params = drafted.params.dump()
+    values = _key_values(drafted, params, image, before, request)
     parts = key_parts(values)
     section = {"model": "models", "dataset": "datasets"}.get(thing, "stages")
     span = key_span(checked.resolved.recipe.root, (section, name))
@@ -96,7 +97,7 @@ def _build_step(
         id=step_id(thing, name),
         kind=drafted.kind,
         entry=request.catalog.entry(*drafted.entry),
-        params=drafted.params,
+        params=params,
         place=SourceLocation(file=span.file, line=span.line, column=span.column),
         key=key_from_parts(parts),
         key_parts=parts,
@@ -125,7 +126,11 @@ def _resources(drafted: Draft, stage: Stage | None) -> Resources:
 
 
 def _key_values(
-    drafted: Draft, image: str | None, before: Mapping[str, Step], request: CompileRequest
+    drafted: Draft,
+    params: Mapping[str, Any],
+    image: str | None,
+    before: Mapping[str, Step],
+    request: CompileRequest,
 ) -> dict[str, Any]:
     """Everything that the result depends on, by name. Cache misses are explained with these values."""
     extension = request.catalog.find(*drafted.entry)
@@ -140,7 +145,7 @@ def _key_values(
         "extensions": {name: e.version for name, e in used.items()},
     }
     launch_parts = drafted.launch_parts(drafted.launch)
-    for name, value in _flatten_params(drafted.params, _neutral_params(drafted, launch_parts)):
+    for name, value in _flatten_params(params, _neutral_params(drafted, launch_parts)):
         values[f"params.{name}"] = value
     if PROCESSES in launch_parts:
         values["launch.processes"] = drafted.launch.processes

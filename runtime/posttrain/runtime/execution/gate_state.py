@@ -1,14 +1,13 @@
 """Decides whether a finished gate lets its dependent steps run."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.store.products import Product
+from posttrain.spec.step_params.eval_params import BranchStages, GateStepParams
 
 if TYPE_CHECKING:
     from posttrain.spec.plan import Step
-
-
-_VERDICT_PARAMS = {"fail": "on_fail", "inconclusive": "on_inconclusive"}
 
 
 def is_gate_open(gate: "Step", product: Product, step: "Step | None" = None) -> bool:
@@ -19,7 +18,7 @@ def is_gate_open(gate: "Step", product: Product, step: "Step | None" = None) -> 
     """
     rule = _gate_action(gate, product)
     if step is not None and is_branch_step(gate, step):
-        return isinstance(rule, dict) and _stage_name(step) in rule["run"]
+        return isinstance(rule, BranchStages) and _stage_name(step) in rule.run
     return rule in ("pass", "warn")
 
 
@@ -33,13 +32,20 @@ def closed_gate_state(gate: "Step", product: Product, step: "Step") -> tuple[str
 
 def is_branch_step(gate: "Step", step: "Step") -> bool:
     """Whether the step belongs to a branch of this gate."""
-    rules = [gate.params[case] for case in _VERDICT_PARAMS.values()]
-    return any(isinstance(rule, dict) and _stage_name(step) in rule["run"] for rule in rules)
+    params = _gate_params(gate)
+    rules = (params.on_fail, params.on_inconclusive)
+    return any(isinstance(rule, BranchStages) and _stage_name(step) in rule.run for rule in rules)
 
 
-def _gate_action(gate: "Step", product: Product) -> Any:
-    verdict = product.facts["verdict"]
-    return "pass" if verdict == "pass" else gate.params[_VERDICT_PARAMS[verdict]]
+def _gate_action(gate: "Step", product: Product) -> str | BranchStages:
+    verdict, params = product.facts["verdict"], _gate_params(gate)
+    return {"pass": "pass", "fail": params.on_fail, "inconclusive": params.on_inconclusive}[verdict]
+
+
+def _gate_params(gate: "Step") -> GateStepParams:
+    params = read_step_params(gate)
+    assert isinstance(params, GateStepParams), f"{gate.id} is a gate"
+    return params
 
 
 def _stage_name(step: "Step") -> str:
