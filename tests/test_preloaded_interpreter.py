@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,14 @@ match sys.argv[1]:
         sys.stdout.flush()
         time.sleep(600)
 """
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """A shell starts background jobs with SIGINT ignored, which new processes would inherit."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def start(folder: Path, how: str, *, preloaded: bool) -> "PreloadedProcess | subprocess.Popen[bytes]":

@@ -1,7 +1,6 @@
 """The processes of a step have the same variables of the policy in every runner."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +46,7 @@ def variables_by_runner(
 ) -> dict[str, dict[str, str]]:
     """The variables of the policy in the step, by runner, with the same name for each home."""
     (step,) = plan.steps
-    local = replace(plan, steps=(replace(step, image=None),))
+    local = plan.model_copy(update={"steps": (step.model_copy(update={"image": None}),)})
     found: dict[str, dict[str, str]] = {}
     for name in EACH_RUNNER:
         if name == "forked process":
@@ -74,8 +73,9 @@ def test_each_runner_passes_the_same_variables(
     plan = compile_plan(recipe)
     (step,) = plan.steps
     secrets = (HUB_CREDENTIAL,) if network else ()
-    step = replace(step, secrets=secrets, resources=replace(step.resources, network=network))
-    found = variables_by_runner(replace(plan, steps=(step,)), recipe, tmp_path, monkeypatch)
+    resources = step.resources.model_copy(update={"network": network})
+    step = step.model_copy(update={"secrets": secrets, "resources": resources})
+    found = variables_by_runner(plan.model_copy(update={"steps": (step,)}), recipe, tmp_path, monkeypatch)
     assert found["forked process"] == found["new process"]
     same = {
         name for name in {*found["container"], *found["new process"]} if rule_in_container(name) == "same"

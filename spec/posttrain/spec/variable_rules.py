@@ -155,6 +155,13 @@ _INTERPRETER: Rules = (
     ),
     *rules_of(
         "drop",
+        "KMP_DUPLICATE_LIB_OK KMP_INIT_AT_FORK TORCHINDUCTOR_CACHE_DIR",
+        "Libraries set it in a program that imports them. Each step sets its own.",
+        changes_results=True,
+        unreported=True,
+    ),
+    *rules_of(
+        "drop",
         "LD_PRELOAD",
         "Adds code to every process. Put it into the image instead.",
         changes_results=True,

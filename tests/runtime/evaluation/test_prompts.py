@@ -6,8 +6,11 @@ import pytest
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.prompts import _build_prompt
+from posttrain.spec.step_params.generation_params import FewShotOptions
 
-FEW_SHOT = {"target_delimiter": " ", "fewshot_delimiter": "\n\n"}
+FEW_SHOT = FewShotOptions(
+    num_fewshot=2, answer="answer", target_delimiter=" ", fewshot_delimiter="\n\n", seed=0
+)
 SHOTS = [("1+1=", "2"), ("2+2=", "4")]
 
 

@@ -14,6 +14,7 @@ from posttrain.runtime.rewards.engine.graph import Graph, Scores
 from posttrain.runtime.rewards.ops.judge import parse_verdict
 from posttrain.spec.canonical_json import canonical_json
 from posttrain.spec.column_types import Interval
+from posttrain.spec.declaration_fields import dump_declaration
 
 
 @pytest.fixture
@@ -256,7 +257,11 @@ def test_the_plan_names_the_key_and_holds_no_value(monkeypatch: pytest.MonkeyPat
     assert found.graph is not None
     assert found.graph.range == Interval(0.0, 1.0)
     assert found.graph.secrets == ("JUDGE_KEY",)
-    assert found.graph.endpoint_access() == {"critic": {"api_key": "JUDGE_KEY", "concurrency": 5}}
+    access = dump_declaration(found.graph.endpoint_access()["critic"])
+    assert {key: value for key, value in access.items() if value is not None} == {
+        "api_key": "JUDGE_KEY",
+        "concurrency": 5,
+    }
     assert "s3cret" not in canonical_json([found.graph.step_params(), found.graph.endpoint_access()])
     assert "concurrency" not in canonical_json(found.graph.step_params())
 
