@@ -107,7 +107,7 @@ def _run_module(
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        threading._shutdown()  # type: ignore[attr-defined]
+        threading._shutdown()
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -156,7 +156,7 @@ class _ForkingPopen(subprocess.Popen[Any]):
         # libraries, as those of DuckDB, are idle here.
         alone = threading.active_count() == 1
         if not alone or list(args[:2]) != [sys.executable, "-m"] or args[2] not in _FORKED_MODULES:
-            super()._execute_child(args, *values)  # type: ignore[misc]
+            super()._execute_child(args, *values)
             return
         inherited, environment = values[3], values[5]
         pipes = values[9:15]  # in pairs: the ends of the child and of this process
@@ -169,7 +169,7 @@ class _ForkingPopen(subprocess.Popen[Any]):
             os.setsid()
             _run_module(list(args[2:]), environment, (pipes[0], pipes[3], pipes[5]), inherited)
         self._child_created = True
-        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+        self._close_pipe_fds(*pipes)
 
 
 def _close_descriptors(kept: set[int]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.conftest import require_service
 from tests.containers.container_runs import write_script_recipe
 from tests.containers.test_docker_runner import WAITING_PROGRAM, containers, has_started, release_step
 from tests.recipe_command import RECIPE_COMMAND, product_path, run_command, wait_until
@@ -38,9 +39,10 @@ while True:
 
 def engine_socket() -> str:
     kind, _, path = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").partition("://")
-    if kind != "unix":
-        pytest.skip("the engine is not reached by a socket of this machine")
-    return path
+    how = "run `bash .ci/run`, which starts one, or set DOCKER_HOST to unix://PATH"
+    return require_service(
+        "a Docker engine at a socket of this machine", path if kind == "unix" else None, how
+    )
 
 
 def is_engine_up(path: Path) -> bool:
