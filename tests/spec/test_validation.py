@@ -1,5 +1,6 @@
 """Validation of values against declarations. Strict pydantic is the oracle."""
 
+import datetime
 import math
 import random
 import types
@@ -262,3 +263,36 @@ def test_declarations_are_frozen() -> None:
 def test_the_version_of_the_language_is_the_integer_one(version: Any) -> None:
     with pytest.raises(DeclarationError, match="legal values"):
         parse_declaration(Header, {"recipe": version, "name": "a"})
+
+
+def _assert_lower(text: str) -> str:
+    if not text.islower():  # pytest would extend the message of an assert statement
+        raise AssertionError("use lower case")
+    return text
+
+
+class Foreign(Declaration):
+    """A declaration of an extension, with validators that this project does not use."""
+
+    even: Annotated[int, pydantic.Field(multiple_of=2)] = 0
+    day: datetime.date = datetime.date(2026, 1, 1)
+    checked: Annotated[str, pydantic.AfterValidator(_assert_lower)] = ""
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "kind", "message"),
+    [
+        ("even", 3, "value", "must be a multiple of 2"),
+        ("even", 2.5, "type", ""),
+        ("even", "x", "type", ""),
+        ("day", "soon", "type", ""),
+        ("checked", "A", "value", "use lower case"),
+    ],
+)
+def test_validators_of_extensions_are_reported_in_their_own_words(
+    key: str, value: Any, kind: str, message: str
+) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        parse_declaration(Foreign, {key: value})
+    (error,) = caught.value.errors
+    assert (error.kind, error.path, error.message) == (kind, (key,), message)

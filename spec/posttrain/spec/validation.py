@@ -209,7 +209,15 @@ def _leaf_error(kind: Any, value: Any, at: KeyPath, details: ErrorDetails) -> Fi
     message = error_message(type_, context)
     if message is not None:
         return FieldError(kind="value", path=at, message=message)
+    if not type_.endswith("_type") and type_ != "int_from_float":  # of a validator of an extension
+        return FieldError(kind="value", path=at, message=_sentence_part(details["msg"]))
     return FieldError(kind="type", path=at, expected=_accepted_types(kind))
+
+
+def _sentence_part(message: str) -> str:
+    """Pydantic's message as the end of a sentence: `must be one of ...`."""
+    text = message.removeprefix("Assertion failed, ").removeprefix("Input should ")
+    return f"must {text}" if message.startswith("Input should ") else text
 
 
 def _accepted_types(kind: Any) -> tuple[Any, ...]:
