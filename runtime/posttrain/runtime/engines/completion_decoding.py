@@ -1,16 +1,9 @@
-"""Shared helpers of local engines: rendering prompts, decoding completions, and sampling arguments."""
+"""Shared helpers of local engines: decoding completions, and sampling arguments."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from posttrain.runtime.engines.completion_log import Completion, Prompt
-
-
-def render_prompt(prompt: Prompt, tokenizer: Any) -> str:
-    """A prompt as text. Messages are rendered with the chat template."""
-    if isinstance(prompt, str):
-        return prompt
-    return tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
+from posttrain.runtime.engines.completion_log import Completion
 
 
 def decode_completion(

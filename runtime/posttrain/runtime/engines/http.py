@@ -15,6 +15,7 @@ from posttrain.spec.keys import digest
 
 EXTENSION = Engine(
     name="http",
+    version=2,
     summary="Generation with an HTTP endpoint that has the API of OpenAI, Anthropic or Gemini.",
 )
 # The step ends after this many failed requests in a row.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 EXTENSION = Engine(
     name="transformers",
     summary="Generation with transformers, on a CPU or a GPU.",
-    version=2,
+    version=3,
     stack=("torch", "transformers", "tokenizers"),
     preload=("torch", "transformers.modeling_utils", "transformers.generation.utils"),
 )

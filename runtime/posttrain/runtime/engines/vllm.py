@@ -6,16 +6,17 @@ from importlib import import_module
 from typing import Any
 
 from posttrain.runtime.distributed.vllm_rollouts import NO_USAGE_STATS
-from posttrain.runtime.engines.completion_decoding import render_prompt
 from posttrain.runtime.engines.completion_log import Completion
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.errors import Interrupted, StepError
+from posttrain.runtime.prompt_tokenization import tokenize_nonempty_prompts
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Engine
 from posttrain.spec.keys import digest
 
 EXTENSION = Engine(
     name="vllm",
+    version=2,
     summary="Generation with vLLM on the step's GPUs.",
     stack=("torch", "transformers", "tokenizers", "vllm"),
     needs_gpu=True,
@@ -84,14 +85,8 @@ class VllmGenerator:
 
     def _generate_prompts(self, request: GenerationRequest, places: Sequence[int]) -> list[list[Completion]]:
         # Token ids, because vLLM would add a second BOS token to rendered text.
-        prompts = [
-            self._vllm.TokensPrompt(
-                prompt_token_ids=self._tokenizer.encode(
-                    render_prompt(request.prompts[place], self._tokenizer), add_special_tokens=False
-                )
-            )
-            for place in places
-        ]
+        tokenized = tokenize_nonempty_prompts((request.prompts[place] for place in places), self._tokenizer)
+        prompts = [self._vllm.TokensPrompt(prompt_token_ids=tokens) for tokens in tokenized]
         sampling = [self._vllm.SamplingParams(**sampling_kwargs(request, place)) for place in places]
         try:
             results = self._model.generate(prompts, sampling, use_tqdm=False)
@@ -102,8 +97,8 @@ class VllmGenerator:
 
 
 def _to_completion(output: Any) -> Completion:
-    """Convert vLLM's output. The end-of-sequence token is not counted."""
-    ended = output.finish_reason == "stop" and output.stop_reason is None
+    """Convert vLLM's output. An end token is not counted: the stop reason is a text for stop strings only."""
+    ended = output.finish_reason == "stop" and not isinstance(output.stop_reason, str)
     return Completion(output.text, len(output.token_ids) - ended, output.finish_reason or "stop")
 
 

@@ -56,7 +56,7 @@ class CpoParams(RowParams):
 
 EXTENSION = Method(
     name="cpo",
-    version=2,
+    version=3,
     summary="Contrastive preference optimization (CPO), on pairs, without a reference model.",
     params=CpoParams,
     stack=STACK,

@@ -33,7 +33,7 @@ class OrpoParams(RowParams):
 
 EXTENSION = Method(
     name="orpo",
-    version=2,
+    version=3,
     summary="Odds-ratio preference optimization (ORPO), on pairs, without a reference model.",
     params=OrpoParams,
     stack=STACK,

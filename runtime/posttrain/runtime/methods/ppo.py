@@ -201,6 +201,7 @@ def schedule(params: PpoParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="ppo",
+    version=2,
     summary="Proximal policy optimization (PPO), on a reward graph, with a value model.",
     params=PpoParams,
     stack=tuple(name for name in STACK if name != "trl"),

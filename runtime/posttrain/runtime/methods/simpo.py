@@ -35,7 +35,7 @@ class SimpoParams(RowParams):
 
 EXTENSION = Method(
     name="simpo",
-    version=2,
+    version=3,
     summary="Simple preference optimization (SimPO), on pairs, without a reference model.",
     params=SimpoParams,
     stack=STACK,

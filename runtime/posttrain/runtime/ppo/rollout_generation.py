@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from posttrain.runtime.models.eos_tokens import eos_token_ids
+from posttrain.runtime.prompt_tokenization import tokenize_prompts
 
 
 @dataclass(frozen=True)
@@ -37,18 +38,11 @@ class GeneratedCompletions:
         return tokenizer.batch_decode(self.completion_ids(), skip_special_tokens=True)
 
 
-def render_prompt(prompt: Any, tokenizer: Any) -> str:
-    """Return the text of a prompt; messages go through the chat template."""
-    if isinstance(prompt, str):
-        return prompt
-    return tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
-
-
 def generate_completions(
-    model: Any, tokenizer: Any, prompts: Sequence[str], sampling: dict[str, Any], seed: int, device: Any
+    model: Any, tokenizer: Any, prompts: Sequence[Any], sampling: dict[str, Any], seed: int, device: Any
 ) -> GeneratedCompletions:
     """Generate completions of all prompts in one batch. Sampling depends only on the seed."""
-    prompt_ids = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
+    prompt_ids = tokenize_prompts(prompts, tokenizer)
     return generate_after(model, tokenizer, prompt_ids, sampling, seed, device)
 
 

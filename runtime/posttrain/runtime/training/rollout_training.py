@@ -184,7 +184,7 @@ def train_on_rollouts(
     from posttrain.runtime.rewards.engine.graph import Graph
     from posttrain.runtime.training.reward_function import reward_function
     from posttrain.runtime.training.rollout_patches import (
-        patch_episodes,
+        patch_prompts,
         patch_vllm_generation,
         patch_vllm_start,
     )
@@ -215,5 +215,5 @@ def train_on_rollouts(
         own |= {**vllm_trainer_arguments(launch, own, room), **server}
         built = loop.build_trainer(trainer, config, data, own, reward_funcs=rewards)
         patch_vllm_generation(built)
-        patch_episodes(context, built)
+        patch_prompts(context, built)
         loop.run(built, data)

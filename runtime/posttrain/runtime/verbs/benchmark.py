@@ -6,6 +6,7 @@ from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
     name="benchmark",
+    version=2,
     summary="Scores of models on lm-eval tasks, as metrics with confidence intervals.",
     stack=("lm-eval", "datasets", "torch", "transformers", "tokenizers"),
     preload=("pyarrow.parquet", "datasets", "torch", "transformers.modeling_utils"),

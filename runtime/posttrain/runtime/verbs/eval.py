@@ -6,7 +6,7 @@ from posttrain.spec.extension import Verb
 EXTENSION = Verb(
     name="eval",
     summary="Scored completions, and metrics with confidence intervals.",
-    version=3,
+    version=4,
     preload=("pyarrow.parquet",),  # engines declare their own modules
 )
 

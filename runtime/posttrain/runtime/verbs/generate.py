@@ -6,7 +6,7 @@ from posttrain.spec.extension import Verb
 EXTENSION = Verb(
     name="generate",
     summary="A dataset of generated completions, preference pairs or conversations.",
-    version=2,
+    version=3,
     preload=("pyarrow.parquet",),  # engines declare their own modules
 )
 
