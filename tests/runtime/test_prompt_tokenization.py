@@ -131,7 +131,7 @@ def vllm_ids(tokenizer: Any, prompt: Any) -> list[int]:
         return [SimpleNamespace(outputs=[output]) for _ in prompts]
 
     vllm = SimpleNamespace(TokensPrompt=SimpleNamespace, SamplingParams=SimpleNamespace)
-    VllmGenerator(vllm, SimpleNamespace(generate=generate), tokenizer).generate(request([prompt]))
+    VllmGenerator(vllm, SimpleNamespace(generate=generate), tokenizer, {}).generate(request([prompt]))
     return seen[0]
 
 

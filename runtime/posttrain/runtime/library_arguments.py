@@ -256,6 +256,10 @@ LIBRARY_ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
         "top_k": same(_SAMPLING, "transformers:GenerationConfig"),
         "min_p": same(_SAMPLING, "transformers:GenerationConfig"),
         "repetition_penalty": same(_SAMPLING, "transformers:GenerationConfig"),
+        "generation_config": differs(
+            "vllm:EngineArgs.generation_config",
+            reason="recipe instead of vllm: every engine supports it",
+        ),
         "max_tokens": same(_SAMPLING),
         "n": same(_SAMPLING),
         "seed": differs(f"{_SAMPLING}.seed", reason="each prompt gets a seed derived from this one"),

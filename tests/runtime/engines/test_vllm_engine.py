@@ -71,9 +71,9 @@ def test_vllm_has_what_the_engine_gives_it(
 ) -> None:
     known: Any = import_module("vllm.engine.arg_utils").EngineArgs
     monkeypatch.setattr(vllm, "LLM", Made)
-    made: Any = run(a_step(tiny_model, tmp_path), {"role": "model"})
+    made: Any = run(a_step(tiny_model, tmp_path), {"role": "model", "name": "model"})
     given = made._model.given
-    assert len(given) == 8
+    assert len(given) == 9
     assert given.keys() <= named(known)
     kept = CompletionLog(None, PROMPTS, 1)
     order: Any = SimpleNamespace(sampling=SAMPLING, seed=5, log=kept)
@@ -141,7 +141,7 @@ def test_it_writes_what_transformers_writes(
     monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    writer: Any = run(a_step(tiny_model, tmp_path), {"role": "model"})
+    writer: Any = run(a_step(tiny_model, tmp_path), {"role": "model", "name": "model"})
     model, tokenizer = (one.from_pretrained(tiny_model) for one in (AutoModelForCausalLM, AutoTokenizer))
 
     def there(path: Path | None = None, **sampling: Any) -> list[list[Completion]]:

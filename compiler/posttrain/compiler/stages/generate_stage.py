@@ -8,7 +8,7 @@ from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.rewards.graph import RewardGraph
-from posttrain.compiler.stages.inference import InferenceConfig, check_inference
+from posttrain.compiler.stages.inference import InferenceConfig, check_inference, sampling_params
 from posttrain.compiler.stages.inference_codes import BAD_DIALOGUE, BAD_KEEP, INVALID_SAMPLING
 from posttrain.compiler.stages.train_stage import check_reward_columns, resolve_reward
 from posttrain.compiler.text.compile_request import CompileRequest
@@ -42,7 +42,7 @@ class CheckedGeneration:
         params = dump_declaration(dialogue, without=("with_", "with_sampling"))
         # Without a seed the other side derives its own: both sides must not sample the same tokens.
         seed = dialogue.with_sampling.seed if dialogue.with_sampling else None
-        other = {**params, "sampling": {**dump_declaration(sampling), "seed": seed}}
+        other = {**params, "sampling": {**sampling_params(sampling), "seed": seed}}
         return {"keep": keep, "max_failed_ratio": stage.max_failed_ratio, "dialogue": other}
 
 

@@ -13,6 +13,7 @@ from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.artifact_stages import Generate
 from posttrain.spec.column_types import Columns
+from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.declarations import Endpoint
 from posttrain.spec.eval_stages import Evaluate
 from posttrain.spec.extension import Engine
@@ -156,6 +157,13 @@ def _check_endpoint(
             )
 
 
+def sampling_params(sampling: Sampling) -> dict[str, Any]:
+    """`sampling` as a parameter of a step, without its seed, which is a separate parameter."""
+    params: dict[str, Any] = dump_declaration(sampling, without=("seed", "generation_config"))
+    left = {"model_defaults": list(sampling.model_defaults)} if sampling.model_defaults else {}
+    return {**params, **left}
+
+
 def _check_model_names(name: str, stage: Evaluate | Generate, diagnostics: Diagnostics) -> None:
     names = stage.model_names if isinstance(stage, Evaluate) else (stage.generate,)
     path: KeyPath = ("stages", name, "eval")
@@ -167,7 +175,7 @@ def _check_model_names(name: str, stage: Evaluate | Generate, diagnostics: Diagn
 
 
 def _check_sampling(name: str, stage: Evaluate | Generate, diagnostics: Diagnostics) -> None:
-    if stage.sampling.n > 1 and stage.sampling.temperature == 0:
+    if stage.sampling.n > 1 and stage.sampling.is_greedy:
         message = f"{stage.sampling.n} samples at temperature 0 are all the same"
         path: KeyPath = ("stages", name, "sampling", "n")
         diagnostics.add(INVALID_SAMPLING, path, message, help="set a temperature above 0")

@@ -32,7 +32,6 @@ def generation_kwargs(sampling: Mapping[str, Any]) -> dict[str, Any]:
     shared = {
         "max_new_tokens": sampling["max_tokens"],
         "num_return_sequences": sampling["n"],
-        # Passed even if it is 1: otherwise the model's generation_config.json applies.
         "repetition_penalty": sampling["repetition_penalty"],
     }
     if sampling["temperature"] == 0:

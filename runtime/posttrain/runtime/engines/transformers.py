@@ -23,9 +23,12 @@ def run(context: StepContext, model_spec: Mapping[str, Any]) -> "TransformersGen
 
     from posttrain.runtime.engines.transformers_generator import TransformersGenerator
     from posttrain.runtime.models.model_loader import load_model, load_tokenizer
+    from posttrain.runtime.models.recipe_decoding import model_settings, report_settings
 
     folder = context.inputs[model_spec["role"]]
     model = load_model(folder)
+    applied = context.params.get("sampling", {}).get("model_defaults", ())
+    report_settings(context, model_spec["name"], model_settings(model), applied)
     if context.step.resources.gpus and torch.cuda.is_available():
         model = model.to("cuda")
 

@@ -1,6 +1,7 @@
 """Generation with transformers in this process, in batches of prompts of similar length."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from posttrain.runtime.engines.completion_decoding import decode_completion, generation_kwargs
@@ -8,6 +9,8 @@ from posttrain.runtime.engines.completion_log import Completion, CompletionLog, 
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.errors import Interrupted
 from posttrain.runtime.models.context_length import context_length
+from posttrain.runtime.models.eos_tokens import eos_token_ids
+from posttrain.runtime.models.recipe_decoding import fill_sampling, recipe_decoding
 from posttrain.runtime.prompt_tokenization import pad_left, tokenize_nonempty_prompts, tokenize_prompts
 from posttrain.runtime.step_context import StopRequest
 from posttrain.spec.keys import digest
@@ -43,6 +46,9 @@ class TransformersGenerator:
         return self._tokenizer.chat_template
 
     def generate(self, request: GenerationRequest) -> list[list[Completion]]:
+        request = replace(
+            request, sampling=fill_sampling(request.sampling, self._model.generation_config.to_dict())
+        )
         log, samples = request.log, request.samples
         self._warn_context_overflow(request)
         request.progress(log.count, log.total)
@@ -106,9 +112,7 @@ class TransformersGenerator:
     @property
     def _eos_token_ids(self) -> set[int]:
         """The tokens that end a completion."""
-        configured = self._model.generation_config.eos_token_id
-        ids = configured if isinstance(configured, list) else [configured]
-        return {id for id in (*ids, self._tokenizer.eos_token_id) if id is not None}
+        return set(eos_token_ids(self._model, self._tokenizer))
 
     def _generate_tokens(
         self, prompts: list[list[int]], sampling: Mapping[str, Any], seed: int
@@ -120,7 +124,7 @@ class TransformersGenerator:
         tokens, mask = pad_left(prompts, self._tokenizer.pad_token_id)
         torch.manual_seed(seed)
         stop = {"stop_strings": sampling["stop"], "tokenizer": self._tokenizer} if sampling["stop"] else {}
-        with torch.inference_mode():
+        with torch.inference_mode(), recipe_decoding(self._model):
             output = self._model.generate(
                 input_ids=tokens.to(device),
                 attention_mask=mask.to(device),

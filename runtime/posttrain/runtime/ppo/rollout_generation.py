@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from posttrain.runtime.models.eos_tokens import eos_token_ids
+from posttrain.runtime.models.recipe_decoding import recipe_decoding
 from posttrain.runtime.prompt_tokenization import tokenize_prompts
 
 
@@ -55,7 +56,7 @@ def generate_after(
     inputs = tokenizer.pad({"input_ids": prompt_ids}, return_tensors="pt", padding_side="left").to(device)
     ends = eos_token_ids(model, tokenizer)
     devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices), torch.no_grad():
+    with torch.random.fork_rng(devices=devices), torch.no_grad(), recipe_decoding(model):
         torch.manual_seed(seed)
         tokens = model.generate(
             input_ids=inputs["input_ids"],
@@ -63,7 +64,6 @@ def generate_after(
             **sampling,
             do_sample=True,
             top_k=0,
-            repetition_penalty=1.0,  # overrides the model's generation_config, which would bias the samples
             use_cache=True,
             eos_token_id=ends,
             pad_token_id=tokenizer.pad_token_id,

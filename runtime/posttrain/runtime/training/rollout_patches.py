@@ -10,6 +10,7 @@ from posttrain.runtime.models.model_loader import StartingModel
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.trl_compat.grpo_episodes import patch_grpo_trainer
 from posttrain.runtime.trl_compat.rloo_episodes import patch_rloo_trainer
+from posttrain.runtime.trl_compat.rollout_decoding import patch_decoding
 from posttrain.runtime.trl_compat.rollout_prompts import patch_prompt_tokenization
 from posttrain.runtime.trl_compat.turn_generation import TrainerGenerator
 from posttrain.runtime.trl_compat.vllm_bitsandbytes import disable_vllm_bitsandbytes
@@ -24,6 +25,7 @@ from posttrain.spec.plan import Launch
 def patch_prompts(context: StepContext, trainer: Any) -> None:
     """Patch how the trainer gets its prompts: their tokens, or episodes if the stage has an environment."""
     patch_prompt_tokenization(trainer)
+    patch_decoding(trainer)
     _patch_episodes(context, trainer)
 
 

@@ -181,6 +181,7 @@ def train_on_rollouts(
     from posttrain.runtime.environments.environment_factory import environment_columns, environment_config
     from posttrain.runtime.models.context_length import context_length
     from posttrain.runtime.models.model_loader import load_for_training
+    from posttrain.runtime.models.recipe_decoding import model_settings, report_settings
     from posttrain.runtime.rewards.engine.graph import Graph
     from posttrain.runtime.training.reward_function import reward_function
     from posttrain.runtime.training.rollout_patches import (
@@ -194,6 +195,7 @@ def train_on_rollouts(
     from posttrain.runtime.trl_compat.named_reference import use_named_reference
 
     start = load_for_training(context)
+    report_settings(context, "model", model_settings(start.model))
     use_named_reference(context, start)
     graph = Graph.from_step(context)
     data = training_dataset(
