@@ -226,14 +226,15 @@ def tokenized(method: str, tokenizer: Any, template: str, folder: Path, completi
 def _trainer(method: str, tokenizer: Any, template: str, rows: Any, folder: Path) -> Any:
     import trl
 
-    kind, config = {
+    kinds: dict[str, Any] = {
         "sft": lambda: (trl.SFTTrainer, trl.SFTConfig),
         "dpo": lambda: (trl.DPOTrainer, trl.DPOConfig),
         "kto": lambda: (trl.KTOTrainer, trl.KTOConfig),
         "reward": lambda: (trl.RewardTrainer, trl.RewardConfig),
         "orpo": lambda: (import_experimental("orpo").ORPOTrainer, import_experimental("orpo").ORPOConfig),
         "cpo": lambda: (import_experimental("cpo").CPOTrainer, import_experimental("cpo").CPOConfig),
-    }[method]()
+    }
+    kind, config = kinds[method]()
     if hasattr(kind, "tokenize_row"):
         kind = pair_tokenizing_trainer(kind, rendered=template != "none")
     arguments = {"completion_only_loss": True} if method == "sft" else {}

@@ -22,8 +22,8 @@ UNUSED_GENERATION_CONFIG = Code(
     "warning",
     "The recipe alone determines decoding, so that a result does not depend on the engine: transformers would"
     " apply every field of the model's `generation_config.json`, vLLM only some. Repeat in `sampling` what"
-    " the completions need, or set `sampling: {generation_config: auto}` for temperature, top_p, top_k, min_p and"
-    " repetition_penalty. No engine applies the other fields. End tokens are always taken from the file.",
+    " the completions need, or set `sampling: {generation_config: auto}` for temperature, top_p, top_k, min_p"
+    " and repetition_penalty. No engine applies the other fields. End tokens are always taken from the file.",
     wrong=minimal_recipe((_EXAMPLE_INIT, "    from: ./penalized\n")),
     right=minimal_recipe((_EXAMPLE_INIT, "    from: ./plain\n")),
     files=(
