@@ -23,21 +23,22 @@ from posttrain.runtime.step_context import StopRequest
 from posttrain.runtime.training.preference_training import import_experimental
 from posttrain.runtime.training.validate_tokenized import check_prompts
 from posttrain.runtime.trl_compat.pair_tokenization import pair_tokenizing_trainer
+from posttrain.spec.step_params.generation_params import SamplingOptions
 
 PLAIN = "1+2="
 TURNS = [{"role": "system", "content": "add"}, {"role": "user", "content": PLAIN}]
-SAMPLING = {
-    "temperature": 0.0,
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "max_tokens": 2,
-    "n": 1,
-    "batch_size": 4,
-    "stop": [],
-    "continuous_batching": False,
-}
+SAMPLING = SamplingOptions(
+    temperature=0.0,
+    top_p=1.0,
+    top_k=0,
+    min_p=0.0,
+    repetition_penalty=1.0,
+    max_tokens=2,
+    n=1,
+    batch_size=4,
+    stop=(),
+    continuous_batching=False,
+)
 CASES = [
     (kind, template)
     for kind in KINDS
@@ -117,7 +118,7 @@ def continuous_ids(tokenizer: Any, prompt: Any) -> list[int]:
         return {"0": SimpleNamespace(error=None, generated_tokens=[tokenizer.eos_token_id])}
 
     model.generate_batch = generate_batch
-    sampling = {**SAMPLING, "continuous_batching": True}
+    sampling = SAMPLING.model_copy(update={"continuous_batching": True})
     transformers_generator.generate(model, tokenizer, [prompt], sampling, 1, lambda _done, _total: None)
     return seen[0]
 
@@ -288,7 +289,7 @@ def test_lm_eval_encodes_conversations_without_further_special_tokens(kind: str,
     from posttrain.runtime.evaluation.lm_eval.lm_adapters import transformers_lm
 
     tokenizer, prompt = small_tokenizer(kind, template), prompt_for(template)
-    context: Any = SimpleNamespace(params={"batch_size": 1, "prompts": "auto"})
+    context: Any = SimpleNamespace(params=SimpleNamespace(batch_size=1, prompts="auto"))
     adapter = transformers_lm(context, tiny_model(tokenizer), tokenizer)
     text = prompt if template == "none" else adapter.apply_chat_template(prompt)
     expected = tokenize_prompt(prompt, tokenizer)

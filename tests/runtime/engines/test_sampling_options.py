@@ -14,6 +14,7 @@ from posttrain.runtime.engines.transformers_generator import TransformersGenerat
 from posttrain.runtime.step_context import StopRequest
 from posttrain.spec.declaration_fields import keys_of
 from posttrain.spec.inference import Sampling
+from posttrain.spec.step_params.generation_params import SamplingOptions
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +113,7 @@ def test_auto_leaves_a_parameter_to_the_server(provider: str) -> None:
     prompts: list[Any] = [[{"role": "user", "content": "hi"}]]
     request = GenerationRequest(
         prompts=prompts,
-        sampling={**GREEDY, "model_defaults": ["temperature", "top_p"]},
+        sampling=SamplingOptions(**GREEDY, model_defaults=("temperature", "top_p")),
         seed=1,
         log=CompletionLog(None, prompts, 1),
         progress=lambda _done, _total: None,

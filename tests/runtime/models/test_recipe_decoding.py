@@ -18,6 +18,7 @@ from posttrain.runtime.models.recipe_decoding import (
     report_settings,
 )
 from posttrain.runtime.ppo.rollout_generation import generate_completions
+from posttrain.spec.step_params.generation_params import SamplingOptions
 
 # One value of every kind of field that changes decoding. The token 7 is the one that the model prefers.
 FIELDS: dict[str, Any] = {
@@ -47,8 +48,15 @@ FIELDS: dict[str, Any] = {
     "guidance_scale": 3.0,
     "max_time": 0.0001,
 }
-TEMPERED = {**SAMPLING, "temperature": 1.0, "max_tokens": 10, "n": 4}
-GREEDY = {**SAMPLING, "max_tokens": 10}
+
+
+def options(**changed: Any) -> SamplingOptions:
+    """Sampling parameters: greedy, if `changed` does not say otherwise."""
+    return SAMPLING.model_copy(update={"max_tokens": 10, **changed})
+
+
+TEMPERED = options(temperature=1.0, n=4)
+GREEDY = options()
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +68,7 @@ def model() -> Any:
     return made
 
 
-def through_engine(model: Any, sampling: dict[str, Any]) -> Any:
+def through_engine(model: Any, sampling: SamplingOptions) -> Any:
     tokenizer = small_tokenizer("adds_bos")
     return generate(model, tokenizer, ["1+2=", "11"], sampling, 1, lambda _done, _total: None)
 
@@ -96,7 +104,7 @@ def test_the_end_tokens_of_the_model_still_end_a_completion(
 ) -> None:
     tokens = through_ppo(model, None)[0]
     monkeypatch.setattr(model.generation_config, "eos_token_id", [tokens[1], 2])
-    (first, *_), _ = through_engine(model, {**TEMPERED, "n": 1, "temperature": 0.0})
+    (first, *_), _ = through_engine(model, options(n=1, temperature=0.0))
     with recipe_decoding(model):
         assert model.generation_config.eos_token_id == [tokens[1], 2]
     assert through_ppo(model, None)[0][: tokens.index(tokens[1]) + 1][-1] == tokens[1]
@@ -126,18 +134,18 @@ def test_the_config_is_restored_after_an_error(model: Any) -> None:
 
 
 def test_auto_takes_what_the_recipe_leaves_out(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    penalized = through_engine(model, {**GREEDY, "repetition_penalty": 5.0})
+    penalized = through_engine(model, options(repetition_penalty=5.0))
     assert penalized != through_engine(model, GREEDY)
     monkeypatch.setattr(model.generation_config, "repetition_penalty", 5.0)
-    assert through_engine(model, {**GREEDY, "model_defaults": ["repetition_penalty"]}) == penalized
-    assert through_engine(model, {**GREEDY, "model_defaults": ["top_p"]}) != penalized
+    assert through_engine(model, options(model_defaults=("repetition_penalty",))) == penalized
+    assert through_engine(model, options(model_defaults=("top_p",))) != penalized
 
 
 def test_a_greedy_model_stays_greedy() -> None:
-    sampling = {**GREEDY, "model_defaults": ["temperature", "top_p"]}
-    assert fill_sampling(sampling, {"temperature": 0.6, "top_p": 0.9})["temperature"] == 0.6
-    assert fill_sampling(sampling, {"temperature": 0.6, "do_sample": False})["temperature"] == 0.0
-    assert fill_sampling(sampling, {"top_k": 5})["top_k"] == 0, "the recipe sets it"
+    sampling = options(model_defaults=("temperature", "top_p"))
+    assert fill_sampling(sampling, {"temperature": 0.6, "top_p": 0.9}).temperature == 0.6
+    assert fill_sampling(sampling, {"temperature": 0.6, "do_sample": False}).temperature == 0.0
+    assert fill_sampling(sampling, {"top_k": 5}).top_k == 0, "the recipe sets it"
 
 
 def test_a_step_records_what_it_does_not_apply() -> None:

@@ -20,6 +20,7 @@ from posttrain.compiler.data.table_schema import (
     sql_operation,
 )
 from posttrain.spec.sql_types import quote_identifier
+from posttrain.spec.step_params.data_params import Operation
 from posttrain.spec.suggestions import hint
 
 
@@ -108,7 +109,7 @@ def join(value: Any, table: TableSchema, seed: int, others: OtherTables) -> Step
 
 def mix(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
     """Add rows of other datasets, as {other: share of its rows, or their number}, then shuffle all rows."""
-    operations: list[dict[str, Any]] = []
+    operations: list[Operation] = []
     parts = dict(table.parts)
     for name, amount in parse_mapping(value, "mix", "{other: 0.5}").items():
         other = others.get(name)

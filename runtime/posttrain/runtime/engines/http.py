@@ -5,7 +5,12 @@ from typing import Any
 
 from posttrain.runtime.engines.batch_client import complete_each
 from posttrain.runtime.engines.completion_log import Completion
-from posttrain.runtime.engines.endpoint_client import CompletionRequest, EndpointClient, RetryPolicy
+from posttrain.runtime.engines.endpoint_client import (
+    CompletionRequest,
+    EndpointClient,
+    RetryPolicy,
+    connect_endpoint,
+)
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.engines.providers import SamplingParams
 from posttrain.runtime.errors import Interrupted, StepError
@@ -13,6 +18,7 @@ from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Engine
 from posttrain.spec.generation_config import SAMPLING_FIELDS
 from posttrain.spec.keys import digest
+from posttrain.spec.step_params.generation_params import GenerationParams, ModelTarget
 
 EXTENSION = Engine(
     name="http",
@@ -23,9 +29,9 @@ EXTENSION = Engine(
 _MAX_CONSECUTIVE_FAILURES = 20
 
 
-def run(context: StepContext, model_spec: Mapping[str, Any]) -> "HttpGenerator":
-    name = model_spec["name"]
-    return HttpGenerator({**model_spec["endpoint"], **context.params["access"][name]})
+def run(context: StepContext[GenerationParams], model_spec: ModelTarget) -> "HttpGenerator":
+    assert model_spec.endpoint is not None, f"{model_spec.name} is not an endpoint"
+    return HttpGenerator(connect_endpoint(model_spec.endpoint, context.params.access[model_spec.name]))
 
 
 class HttpGenerator:
@@ -65,11 +71,11 @@ class HttpGenerator:
 
 def sampling_params(request: GenerationRequest, place: int, draw: int) -> SamplingParams:
     sampling = request.sampling
-    left_to_server = sampling.get("model_defaults", ())
-    sampled = sampling["temperature"] > 0 or "temperature" in left_to_server
+    left_to_server = sampling.model_defaults
+    sampled = sampling.temperature > 0 or "temperature" in left_to_server
     return SamplingParams(
-        **{name: None if name in left_to_server else sampling[name] for name in SAMPLING_FIELDS},
-        max_tokens=sampling["max_tokens"],
+        **{name: None if name in left_to_server else getattr(sampling, name) for name in SAMPLING_FIELDS},
+        max_tokens=sampling.max_tokens,
         # A server that supports seeds returns the same completion for the same request.
         seed=int(digest([request.seed, request.log.prompt_id(place), draw])[:7], 16) if sampled else None,
     )

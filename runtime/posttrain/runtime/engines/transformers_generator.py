@@ -1,6 +1,6 @@
 """Generation with transformers in this process, in batches of prompts of similar length."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from posttrain.runtime.models.recipe_decoding import fill_sampling, recipe_decod
 from posttrain.runtime.prompt_tokenization import pad_left, tokenize_nonempty_prompts, tokenize_prompts
 from posttrain.runtime.step_context import StopRequest
 from posttrain.spec.keys import digest
+from posttrain.spec.step_params.generation_params import SamplingOptions
 
 # The number of batches in one call of continuous batching. Completions are logged after each call.
 _BATCHES_PER_CALL = 16
@@ -23,12 +24,12 @@ def generate(
     model: Any,
     tokenizer: Any,
     prompts: Sequence[Prompt],
-    sampling: Mapping[str, Any],
+    sampling: SamplingOptions,
     seed: int,
     progress: Callable[[int, int], None],
 ) -> list[list[Completion]]:
     """Generate `n` completions of every prompt with a model in memory, in the order of the prompts."""
-    log = CompletionLog(None, prompts, sampling["n"])
+    log = CompletionLog(None, prompts, sampling.n)
     request = GenerationRequest(
         prompts=prompts, sampling=sampling, seed=seed, log=log, progress=progress, stop=StopRequest()
     )
@@ -82,7 +83,7 @@ class TransformersGenerator:
         """Warn once about prompts that, with their completions, exceed the model's context."""
         if self._warn is None or not request.prompts:
             return
-        context, max_tokens = context_length(self._model), request.sampling["max_tokens"]
+        context, max_tokens = context_length(self._model), request.sampling.max_tokens
         lengths = [len(ids) for ids in tokenize_prompts(request.prompts, self._tokenizer)]
         overflowing = sum(length + max_tokens > context for length in lengths)
         if overflowing:
@@ -95,17 +96,17 @@ class TransformersGenerator:
             self._warn = None  # later turns of a conversation would repeat it
 
     def _generate_batch(
-        self, prompts: list[list[int]], sampling: Mapping[str, Any], seed: int
+        self, prompts: list[list[int]], sampling: SamplingOptions, seed: int
     ) -> list[list[Completion]]:
-        if sampling["continuous_batching"]:
+        if sampling.continuous_batching:
             from posttrain.runtime.engines.continuous_batching import generate_continuous
 
             rows = generate_continuous(self._model, self._tokenizer, prompts, sampling, seed)
         else:
             rows = self._generate_tokens(prompts, sampling, seed)
-        samples = sampling["n"]
+        samples = sampling.n
         completions = [
-            decode_completion(row, self._tokenizer, self._eos_token_ids, sampling["stop"]) for row in rows
+            decode_completion(row, self._tokenizer, self._eos_token_ids, sampling.stop) for row in rows
         ]
         return [completions[i * samples : (i + 1) * samples] for i in range(len(prompts))]
 
@@ -115,7 +116,7 @@ class TransformersGenerator:
         return set(eos_token_ids(self._model, self._tokenizer))
 
     def _generate_tokens(
-        self, prompts: list[list[int]], sampling: Mapping[str, Any], seed: int
+        self, prompts: list[list[int]], sampling: SamplingOptions, seed: int
     ) -> list[list[int]]:
         """The tokens of every completion. The samples of a prompt are consecutive."""
         import torch
@@ -123,7 +124,7 @@ class TransformersGenerator:
         device = next(self._model.parameters()).device
         tokens, mask = pad_left(prompts, self._tokenizer.pad_token_id)
         torch.manual_seed(seed)
-        stop = {"stop_strings": sampling["stop"], "tokenizer": self._tokenizer} if sampling["stop"] else {}
+        stop = {"stop_strings": list(sampling.stop), "tokenizer": self._tokenizer} if sampling.stop else {}
         with torch.inference_mode(), recipe_decoding(self._model):
             output = self._model.generate(
                 input_ids=tokens.to(device),
@@ -141,9 +142,7 @@ class TransformersGenerator:
 def _batch_indices(request: GenerationRequest) -> Iterator[Sequence[int]]:
     """Yield the prompt indices of each batch. They do not depend on the log, so that a resumed step samples
     the same completions."""
-    size = request.sampling["batch_size"] * (
-        _BATCHES_PER_CALL if request.sampling["continuous_batching"] else 1
-    )
+    size = request.sampling.batch_size * (_BATCHES_PER_CALL if request.sampling.continuous_batching else 1)
     lengths = [_prompt_length(prompt) for prompt in request.prompts]
     places = sorted(range(len(lengths)), key=lambda place: (lengths[place], place))
     for start in range(0, len(places), size):

@@ -12,12 +12,13 @@ from posttrain.runtime.engines.completion_log import Completion
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.models.eos_tokens import merge_eos_token_ids
-from posttrain.runtime.models.recipe_decoding import fill_sampling, report_settings
+from posttrain.runtime.models.recipe_decoding import fill_sampling, model_defaults, report_settings
 from posttrain.runtime.prompt_tokenization import tokenize_nonempty_prompts
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Engine
 from posttrain.spec.generation_config import decoding_settings
 from posttrain.spec.keys import digest
+from posttrain.spec.step_params.generation_params import GenerationParams, ModelTarget
 
 EXTENSION = Engine(
     name="vllm",
@@ -31,7 +32,7 @@ _PROMPTS_PER_CALL = 1024
 _GPU_MEMORY_UTILIZATION = 0.9  # share of a GPU's memory
 
 
-def run(context: StepContext, model_spec: Mapping[str, Any]) -> "VllmGenerator":
+def run(context: StepContext[GenerationParams], model_spec: ModelTarget) -> "VllmGenerator":
     import torch
 
     from posttrain.runtime.models.model_loader import full_weights_dir, load_tokenizer
@@ -42,15 +43,15 @@ def run(context: StepContext, model_spec: Mapping[str, Any]) -> "VllmGenerator":
     except ImportError as error:
         advice = "install posttrain[cuda], use an image that has vLLM, or set `engine: transformers`"
         raise StepError(f"vLLM cannot be imported: {error}", advice) from None
-    folder, options = context.inputs[model_spec["role"]], context.step.launch.rollouts
-    weights = full_weights_dir(context, folder, f"whole-{model_spec['role'].replace(':', '-')}")
+    folder, options = context.inputs[model_spec.role], context.step.launch.rollouts
+    weights = full_weights_dir(context, folder, f"whole-{model_spec.role.replace(':', '-')}")
     generation_config = atomic_io.read_json(weights / "generation_config.json") or {}
-    applied = context.params.get("sampling", {}).get("model_defaults", ())
-    report_settings(context, model_spec["name"], decoding_settings(generation_config), applied)
+    applied = model_defaults(context.params)
+    report_settings(context, model_spec.name, decoding_settings(generation_config), applied)
     model = vllm.LLM(
         model=str(weights),
         tokenizer=str(folder),
-        seed=context.params["seed"] % 2**31,
+        seed=context.params.seed % 2**31,
         tensor_parallel_size=options.get("tensor_parallel_size", max(1, context.step.resources.gpus)),
         gpu_memory_utilization=options.get("gpu_memory_utilization", _GPU_MEMORY_UTILIZATION),
         max_model_len=-1,  # the model's context length, or what fits in memory
@@ -123,14 +124,14 @@ def sampling_kwargs(request: GenerationRequest, place: int) -> dict[str, Any]:
     """The arguments of vLLM's SamplingParams, with a separate seed for each prompt."""
     sampling = request.sampling
     return {
-        "n": sampling["n"],
-        "temperature": sampling["temperature"],
-        "top_p": sampling["top_p"],
-        "top_k": sampling["top_k"],
-        "min_p": sampling["min_p"],
-        "repetition_penalty": sampling["repetition_penalty"],
-        "max_tokens": sampling["max_tokens"],
-        "stop": sampling["stop"] or None,
+        "n": sampling.n,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
+        "repetition_penalty": sampling.repetition_penalty,
+        "max_tokens": sampling.max_tokens,
+        "stop": list(sampling.stop) or None,
         "include_stop_str_in_output": True,
         "skip_special_tokens": True,
         "seed": int(digest([request.seed, request.log.prompt_id(place)])[:7], 16),

@@ -16,6 +16,10 @@ from posttrain.spec.generation_config import (
     decoding_settings,
     format_settings,
 )
+from posttrain.spec.step_params.artifact_params import GenerateStepParams
+from posttrain.spec.step_params.eval_params import EvalStepParams
+from posttrain.spec.step_params.generation_params import SamplingOptions
+from posttrain.spec.step_params.step_parameters import StepParams
 
 _CONFIG = "generation_config"
 
@@ -65,10 +69,15 @@ def report_settings(context: StepContext, name: str, settings: Mapping[str, Any]
         context.events.emit("phase", name=text)
 
 
-def fill_sampling(sampling: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+def model_defaults(params: StepParams) -> tuple[str, ...]:
+    """The sampling parameters that a step leaves to the model's generation config."""
+    return params.sampling.model_defaults if isinstance(params, EvalStepParams | GenerateStepParams) else ()
+
+
+def fill_sampling(sampling: SamplingOptions, config: Mapping[str, Any]) -> SamplingOptions:
     """`sampling` with the values of a generation config for the fields that the recipe leaves to it."""
-    unset = [name for name in sampling.get("model_defaults", ()) if config.get(name) is not None]
+    unset = [name for name in sampling.model_defaults if config.get(name) is not None]
     if config.get("do_sample") is False and "temperature" in unset:
         unset.remove("temperature")
     assert set(unset) <= set(SAMPLING_FIELDS), "the compiler names only these"
-    return {**sampling, **{name: config[name] for name in unset}}
+    return sampling.model_copy(update={name: config[name] for name in unset})
