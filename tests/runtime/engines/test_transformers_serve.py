@@ -88,7 +88,7 @@ def test_it_writes_what_the_model_writes_here(tiny_model: Path, served: str, tmp
         AutoModelForCausalLM.from_pretrained(tiny_model),
         tokenizer,
         [[{"role": "user", "content": text}] for text in texts],
-        SAMPLING,
+        SamplingOptions(**SAMPLING),
         1,
         lambda _done, _total: None,
     )
