@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from posttrain.compiler import model_folders
+from posttrain.compiler import model_decoding, model_folders
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
 from posttrain.compiler.facts.published_shapes import find_shape
@@ -69,7 +69,15 @@ TWO_TEMPLATES = Code(
     ),
     files=(("chat.jinja", "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"),),
 )
-CODES = (NO_ORIGIN, NO_TOKENIZER, BAD_SHAPE, UNKNOWN_FAMILY, TWO_TEMPLATES, *model_folders.CODES)
+CODES = (
+    NO_ORIGIN,
+    NO_TOKENIZER,
+    BAD_SHAPE,
+    UNKNOWN_FAMILY,
+    TWO_TEMPLATES,
+    *model_folders.CODES,
+    *model_decoding.CODES,
+)
 # The special tokens of a character tokenizer, in addition to its alphabet and added tokens.
 _SPECIAL_TOKENS = 3
 ModelFiles = Mapping[str, UserFile]
@@ -129,6 +137,7 @@ def check_models(
             diagnostics.add(TWO_TEMPLATES, (*path, "tags"), message, key=True, help="remove one of them")
         if model.from_ is not None and model_folders.is_folder(model.from_):
             files |= model_folders.model_folder_files(model.from_, (*path, "from"), request, diagnostics)
+            model_decoding.check_generation_config(model.from_, (*path, "from"), request, diagnostics)
         elif model.from_ is not None:
             model_folders.check_hub_name(model.from_, (*path, "from"), request, diagnostics)
         found[name] = files

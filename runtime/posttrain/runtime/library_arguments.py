@@ -256,6 +256,9 @@ LIBRARY_ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
         "top_k": same(_SAMPLING, "transformers:GenerationConfig"),
         "min_p": same(_SAMPLING, "transformers:GenerationConfig"),
         "repetition_penalty": same(_SAMPLING, "transformers:GenerationConfig"),
+        "generation_config": own(
+            "vLLM's option of this name selects a file for one engine; this one covers every engine"
+        ),
         "max_tokens": same(_SAMPLING),
         "n": same(_SAMPLING),
         "seed": differs(f"{_SAMPLING}.seed", reason="each prompt gets a seed derived from this one"),

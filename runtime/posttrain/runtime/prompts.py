@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.engines.completion_decoding import render_prompt
 from posttrain.runtime.engines.completion_log import Prompt
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.rows_io import read_rows
@@ -18,11 +17,6 @@ PromptingParams = GenerationParams | TrainStepParams
 
 _PLACEHOLDER = "{prompt}"  # the only placeholder: a template can contain other braces
 Row = Mapping[str, Any]
-
-
-def render_prompts(context: StepContext[PromptingParams], tokenizer: Any, rows: Sequence[Row]) -> list[str]:
-    """The prompt of each row as the text that the model receives."""
-    return [render_prompt(prompt, tokenizer) for prompt in build_prompts(context, tokenizer, rows)]
 
 
 def uses_chat_template(context: StepContext[PromptingParams], generator: Any) -> bool:

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from posttrain.spec.declaration_fields import Declaration
 from posttrain.spec.field_types import Items
+from posttrain.spec.generation_config import SAMPLING_FIELDS
 
 PromptFormat = Literal["auto", "chat", "plain"]
 PROMPTS_DESCRIPTION = (
@@ -73,12 +74,38 @@ class Sampling(Declaration):
         ),
     )
 
+    generation_config: Literal["recipe", "auto"] = Field(
+        default="recipe",
+        description=(
+            "Source of the sampling parameters that this section leaves out. recipe: their defaults here,"
+            " whatever the model's generation_config.json says. auto, as in vLLM: temperature, top_p, top_k,"
+            " min_p and repetition_penalty from that file; an endpoint uses its own defaults. End tokens"
+            " always come from the file and the tokenizer."
+        ),
+    )
+
+    @property
+    def model_defaults(self) -> tuple[str, ...]:
+        """The parameters that the model's generation config or an endpoint may set."""
+        if self.generation_config == "recipe":
+            return ()
+        return tuple(name for name in SAMPLING_FIELDS if name not in self.model_fields_set)
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether decoding is certainly greedy."""
+        return self.temperature == 0 and "temperature" not in self.model_defaults
+
     def check(self) -> None:
         filters = {"top_p": self.top_p < 1, "top_k": self.top_k > 0, "min_p": self.min_p > 0}
         unused = [name for name, is_set in {**filters, "seed": self.seed is not None}.items() if is_set]
-        if self.temperature == 0 and unused:
+        if self.is_greedy and unused:
             raise ValueError(f"{unused[0]} has no effect at temperature 0, which is greedy decoding")
-        unsupported = {"min_p": self.min_p > 0, "repetition_penalty": self.repetition_penalty != 1}
+        unsupported = {
+            "min_p": self.min_p > 0,
+            "repetition_penalty": self.repetition_penalty != 1,
+            "generation_config": self.generation_config == "auto",
+        }
         for name in (name for name, is_set in unsupported.items() if is_set and self.continuous_batching):
             raise ValueError(f"transformers ignores {name} with continuous batching: remove one of the two")
 

@@ -14,13 +14,13 @@ SERVER = Launch(engine="vllm", rollouts={"mode": "server", "gpus": 1})
 
 def test_vllm_has_room_for_the_longest_text_and_no_more() -> None:
     assert max_model_length(COLOCATE, 300, 200, 32768, grows=False) == 512
-    assert max_model_length(COLOCATE, 255, 256, 32768, grows=False) == 512
-    assert max_model_length(COLOCATE, 256, 256, 32768, grows=False) == 768
+    assert max_model_length(COLOCATE, 256, 256, 32768, grows=False) == 512
+    assert max_model_length(COLOCATE, 257, 256, 32768, grows=False) == 768
     assert max_model_length(COLOCATE, 900, 200, 1024, grows=False) == 1024
     assert max_model_length(COLOCATE, 300, 200, 32768, grows=True) == -1
 
 
-@pytest.mark.parametrize(("launch", "prompt"), [(COLOCATE, 1024), (SERVER, 824)])
+@pytest.mark.parametrize(("launch", "prompt"), [(COLOCATE, 1024), (SERVER, 825)])
 def test_a_prompt_that_vllm_would_refuse_is_told_at_once(launch: Launch, prompt: int) -> None:
     assert max_model_length(launch, prompt - 1, 200, 1024, grows=False) == 1024
     with pytest.raises(StepError, match=rf"the longest prompt \({prompt} tokens"):

@@ -6,10 +6,15 @@ from typing import Any
 import pytest
 from tests.runtime.engines.test_transformers_engine import DRAWN, GREEDY, TEXTS, written
 
+from posttrain.runtime.engines.completion_log import CompletionLog
+from posttrain.runtime.engines.engine_protocol import GenerationRequest
+from posttrain.runtime.engines.http import sampling_params as http_sampling
 from posttrain.runtime.engines.providers import SamplingParams, build_request
 from posttrain.runtime.engines.transformers_generator import TransformersGenerator
+from posttrain.runtime.step_context import StopRequest
 from posttrain.spec.declaration_fields import keys_of
 from posttrain.spec.inference import Sampling
+from posttrain.spec.step_params.generation_params import SamplingOptions
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +29,7 @@ def texts(writer: TransformersGenerator, sampling: dict[str, Any], seed: int = 5
 
 
 def test_these_tests_know_every_key() -> None:
-    assert {*GREEDY, "seed"} == set(keys_of(Sampling))
+    assert {*GREEDY, "seed", "generation_config"} == set(keys_of(Sampling))
 
 
 def test_top_k_1_samples_what_greedy_decoding_takes(model: tuple[Any, Any]) -> None:
@@ -84,8 +89,43 @@ def test_a_provider_is_sent_what_its_interface_has(provider: str, fields: dict[s
     given = SamplingParams(temperature=1.0, max_tokens=9, **GIVEN)
     body = build_request(endpoint, None, prompt, given).body
     assert {name: body[name] for name in fields} == fields
-    plain = build_request(endpoint, None, prompt, SamplingParams(temperature=1.0, max_tokens=9)).body
-    assert not set(GIVEN) & set(plain)
+
+
+@pytest.mark.parametrize(
+    ("provider", "fields"),
+    [
+        ("vllm", {"temperature": 0.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}),
+        ("openrouter", {"temperature": 0.0}),
+        ("openai", {"temperature": 0.0}),
+        ("anthropic", {"temperature": 0.0}),
+    ],
+)
+def test_a_vllm_server_fills_nothing_from_the_models_files(provider: str, fields: dict[str, Any]) -> None:
+    """By default, it takes every parameter that a request leaves out from generation_config.json."""
+    endpoint = {"provider": provider, "model": "m", "base_url": "http://localhost:1"}
+    prompt = [{"role": "user", "content": "hi"}]
+    body = build_request(endpoint, None, prompt, SamplingParams(temperature=0.0, max_tokens=9)).body
+    assert {name: value for name, value in body.items() if name in {*GIVEN, "top_p", "temperature"}} == fields
+
+
+@pytest.mark.parametrize("provider", ["vllm", "openai", "anthropic", "gemini"])
+def test_auto_leaves_a_parameter_to_the_server(provider: str) -> None:
+    prompts: list[Any] = [[{"role": "user", "content": "hi"}]]
+    request = GenerationRequest(
+        prompts=prompts,
+        sampling=SamplingOptions(**GREEDY, model_defaults=("temperature", "top_p")),
+        seed=1,
+        log=CompletionLog(None, prompts, 1),
+        progress=lambda _done, _total: None,
+        stop=StopRequest(),
+    )
+    endpoint = {"provider": provider, "model": "m", "base_url": "http://localhost:1"}
+    sampling = http_sampling(request, 0, 0)
+    assert sampling.seed is not None, "the server may sample"
+    body = build_request(endpoint, None, prompts[0], sampling).body
+    named = {**body, **body.get("generationConfig", {})}
+    assert not {"temperature", "top_p", "topP"} & named.keys()
+    assert ("repetition_penalty" in named) == (provider == "vllm")
 
 
 def test_gemini_is_sent_top_k_in_its_generation_config() -> None:

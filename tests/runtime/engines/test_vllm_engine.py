@@ -74,7 +74,7 @@ def test_vllm_has_what_the_engine_gives_it(
     monkeypatch.setattr(vllm, "LLM", Made)
     made: Any = run(a_step(tiny_model, tmp_path), ModelTarget(name="model", role="model", engine="vllm"))
     given = made._model.given
-    assert len(given) == 8
+    assert len(given) == 9
     assert given.keys() <= named(known)
     kept = CompletionLog(None, PROMPTS, 1)
     order: Any = SimpleNamespace(sampling=SamplingOptions(**SAMPLING), seed=5, log=kept)

@@ -112,7 +112,7 @@ def _prompts(bench: StageHarness, plan: Any, made: dict[str, Product]) -> list[s
     """The prompts of the step `check`, built in the same way as in the step."""
     from posttrain.runtime.events import EventWriter
     from posttrain.runtime.models.model_loader import load_tokenizer
-    from posttrain.runtime.prompts import render_prompts
+    from posttrain.runtime.prompts import build_prompts
     from posttrain.runtime.rows_io import read_rows
     from posttrain.runtime.step_context import StepContext
 
@@ -127,7 +127,7 @@ def _prompts(bench: StageHarness, plan: Any, made: dict[str, Product]) -> list[s
         events=EventWriter(Path("/dev/null")),
     )
     read = read_rows(context.inputs["data"], context.part("data"))
-    return render_prompts(context, load_tokenizer(context.inputs["model"]), read)
+    return [str(prompt) for prompt in build_prompts(context, load_tokenizer(context.inputs["model"]), read)]
 
 
 @pytest.mark.slow

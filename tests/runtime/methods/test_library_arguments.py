@@ -11,6 +11,7 @@ import torch
 from tests.runtime.methods.stage_harness import StageHarness, compile_plan, recipe
 
 from posttrain.compiler.facts.fact_tables import load_table
+from posttrain.compiler.stages.inference import sampling_params
 from posttrain.runtime.catalog import CATALOG, load_entry
 from posttrain.runtime.distributed.vllm_rollouts import vllm_engine_arguments
 from posttrain.runtime.engines.completion_decoding import generation_kwargs
@@ -30,7 +31,6 @@ from posttrain.spec.hardware import Placement, Rollouts
 from posttrain.spec.inference import FewShot, Sampling
 from posttrain.spec.model_declaration import Adapter, RandomInit
 from posttrain.spec.plan import Launch
-from posttrain.spec.step_params.generation_params import SamplingOptions
 from posttrain.spec.step_params.train_params import AdapterOptions
 from posttrain.spec.train_stage import InLoopEval
 
@@ -325,7 +325,7 @@ def test_sampling_is_passed_to_vllm_and_transformers() -> None:
         stop=["x"],
     )
     given = dump_declaration(sampling)
-    options = SamplingOptions.model_validate({name: given[name] for name in given if name != "seed"})
+    options = sampling_params(sampling)
     order = GenerationRequest(
         prompts=["a"],
         sampling=options,

@@ -14,7 +14,7 @@ from posttrain.runtime.events import EventWriter
 from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.rewards.engine.batch import EPISODES
 from posttrain.runtime.step_context import StepContext
-from posttrain.runtime.training.rollout_patches import patch_episodes
+from posttrain.runtime.training.rollout_patches import patch_prompts
 
 _LONGER = GUESS.replace("turns: 2", "turns: 3").replace("'{observation}'", "'?{observation}?'")
 
@@ -62,7 +62,7 @@ def trainer_for(bench: StageHarness, text: str, folder: Path, tokens: int) -> tu
         work=folder,
         events=EventWriter(folder / "events.jsonl"),
     )
-    patch_episodes(context, trainer)
+    patch_prompts(context, trainer)
     return trainer, seen
 
 

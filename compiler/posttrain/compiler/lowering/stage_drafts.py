@@ -22,6 +22,7 @@ from posttrain.compiler.resolution.lineage import trains_in_float32
 from posttrain.compiler.seeds import seed_for
 from posttrain.compiler.semantic_checks import CheckedRecipe
 from posttrain.compiler.stages.branches import lower_branch
+from posttrain.compiler.stages.inference import sampling_params
 from posttrain.spec.artifact_stages import Export, Generate, Script
 from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.eval_stages import Benchmark, Evaluate, Gate
@@ -41,7 +42,6 @@ from posttrain.spec.step_params.eval_params import (
     EvalStepParams,
     GateStepParams,
 )
-from posttrain.spec.step_params.generation_params import SamplingOptions
 from posttrain.spec.step_params.train_params import AdapterOptions, InLoopEvalOptions, TrainStepParams
 from posttrain.spec.train_stage import InLoopEval, Train
 
@@ -167,11 +167,11 @@ def _evaluate(name: str, stage: Evaluate, checked: CheckedRecipe) -> Draft:
             metrics={key: metric.step_params() for key, metric in found.declared_metrics.items()},
             multiple_models=not isinstance(stage.eval, str),
             group_by=stage.group_by,
-            sampling=_sampling(stage.sampling),
+            sampling=sampling_params(stage.sampling),
             # Evals of the same rows share a seed, so that they can be compared item by item.
             seed=_sampling_seed(stage.sampling, seed_for(checked.resolved.recipe.seed, f"eval:{stage.data}")),
         ),
-        neutral=frozenset({"sampling.batch_size"} if stage.sampling.temperature == 0 else ()),
+        neutral=frozenset({"sampling.batch_size"} if stage.sampling.is_greedy else ()),
         inputs=step_inputs(name, checked, "data", *reward_model_roles(name, checked)),
         pinned=found.pinned,
     )
@@ -208,11 +208,6 @@ def _benchmark(name: str, stage: Benchmark, checked: CheckedRecipe) -> Draft:
         pinned=found.pinned,
     )
     return with_inference(name, drafted, inference, checked)
-
-
-def _sampling(sampling: Sampling) -> SamplingOptions:
-    """`sampling` without its seed, which is a parameter of the step."""
-    return SamplingOptions(**{key: value for key, value in sampling if key != "seed"})
 
 
 def _sampling_seed(sampling: Sampling, derived: int) -> int:
@@ -269,7 +264,7 @@ def _generate(name: str, stage: Generate, checked: CheckedRecipe) -> Draft:
             models=inference.models,
             access=endpoint_access(graph, inference),
             reward=graph.step_params() if graph else None,
-            sampling=_sampling(stage.sampling),
+            sampling=sampling_params(stage.sampling),
             keep=stage.keep,
             max_failed_ratio=stage.max_failed_ratio,
             dialogue=found.dialogue_params(),

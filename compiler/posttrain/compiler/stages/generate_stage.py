@@ -7,7 +7,7 @@ from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.rewards.graph import RewardGraph
-from posttrain.compiler.stages.inference import InferenceConfig, check_inference
+from posttrain.compiler.stages.inference import InferenceConfig, check_inference, sampling_params
 from posttrain.compiler.stages.inference_codes import BAD_DIALOGUE, BAD_KEEP, INVALID_SAMPLING
 from posttrain.compiler.stages.train_stage import check_reward_columns, resolve_reward
 from posttrain.compiler.text.compile_request import CompileRequest
@@ -45,7 +45,7 @@ class CheckedGeneration:
             with_system=dialogue.with_system,
             begin=dialogue.begin,
             stop=dialogue.stop,
-            sampling=UserSampling.model_validate({**dict(sampling), "seed": seed}),
+            sampling=UserSampling(**dict(sampling_params(sampling)), seed=seed),
         )
 
 

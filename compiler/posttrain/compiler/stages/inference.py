@@ -17,7 +17,7 @@ from posttrain.spec.eval_stages import Evaluate
 from posttrain.spec.extension import Engine
 from posttrain.spec.inference import Sampling
 from posttrain.spec.record import record
-from posttrain.spec.step_params.generation_params import EndpointAccess, ModelTarget
+from posttrain.spec.step_params.generation_params import EndpointAccess, ModelTarget, SamplingOptions
 
 # Providers whose APIs take conversations only.
 _CHAT_ONLY = ("anthropic", "gemini")
@@ -161,6 +161,12 @@ def _check_endpoint(
             )
 
 
+def sampling_params(sampling: Sampling) -> SamplingOptions:
+    """`sampling` as a parameter of a step, without its seed, which is a separate parameter."""
+    named = {key: value for key, value in sampling if key not in ("seed", "generation_config")}
+    return SamplingOptions(**named, model_defaults=sampling.model_defaults)
+
+
 def _check_model_names(name: str, stage: Evaluate | Generate, diagnostics: Diagnostics) -> None:
     names = stage.model_names if isinstance(stage, Evaluate) else (stage.generate,)
     path: KeyPath = ("stages", name, "eval")
@@ -172,7 +178,7 @@ def _check_model_names(name: str, stage: Evaluate | Generate, diagnostics: Diagn
 
 
 def _check_sampling(name: str, stage: Evaluate | Generate, diagnostics: Diagnostics) -> None:
-    if stage.sampling.n > 1 and stage.sampling.temperature == 0:
+    if stage.sampling.n > 1 and stage.sampling.is_greedy:
         message = f"{stage.sampling.n} samples at temperature 0 are all the same"
         path: KeyPath = ("stages", name, "sampling", "n")
         diagnostics.add(INVALID_SAMPLING, path, message, help="set a temperature above 0")

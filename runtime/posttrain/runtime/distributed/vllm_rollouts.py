@@ -46,7 +46,7 @@ def max_model_length(launch: Launch, prompt: int, completion: int, context: int,
     is too small for that, even if it suffices for the sequences of this stage. Conversations that grow in an
     environment may need the whole context.
     """
-    length = prompt + 1 + completion  # one extra token for a tokenizer that adds a start token
+    length = prompt + completion
     served = launch.rollouts.get("mode") == "server"  # the server rejects prompts without room to complete
     if (length if served else prompt + 1) > context:
         room = f" and a completion of {completion}" if served else ""

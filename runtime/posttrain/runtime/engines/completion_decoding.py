@@ -1,17 +1,10 @@
-"""Shared helpers of local engines: rendering prompts, decoding completions, and sampling arguments."""
+"""Shared helpers of local engines: decoding completions, and sampling arguments."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from posttrain.runtime.engines.completion_log import Completion, Prompt
+from posttrain.runtime.engines.completion_log import Completion
 from posttrain.spec.step_params.generation_params import SamplingOptions
-
-
-def render_prompt(prompt: Prompt, tokenizer: Any) -> str:
-    """A prompt as text. Messages are rendered with the chat template."""
-    if isinstance(prompt, str):
-        return prompt
-    return tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
 
 
 def decode_completion(
@@ -40,7 +33,6 @@ def generation_kwargs(sampling: SamplingOptions) -> dict[str, Any]:
     shared = {
         "max_new_tokens": sampling.max_tokens,
         "num_return_sequences": sampling.n,
-        # Passed even if it is 1: otherwise the model's generation_config.json applies.
         "repetition_penalty": sampling.repetition_penalty,
     }
     if sampling.temperature == 0:

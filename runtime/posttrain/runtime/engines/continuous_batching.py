@@ -11,13 +11,12 @@ _MIN_BATCH_TOKENS = 512
 
 
 def generate_continuous(
-    model: Any, tokenizer: Any, texts: list[str], sampling: SamplingOptions, seed: int
+    model: Any, tokenizer: Any, prompts: list[list[int]], sampling: SamplingOptions, seed: int
 ) -> list[list[int]]:
     """The tokens of every completion. The samples of a prompt are consecutive."""
     import torch
     from transformers import ContinuousBatchingConfig, GenerationConfig
 
-    prompts = tokenizer(texts, add_special_tokens=False)["input_ids"]
     samples = sampling.n
     eos_token_id = model.generation_config.eos_token_id
     config = GenerationConfig(

@@ -16,11 +16,13 @@ from posttrain.runtime.engines.providers import SamplingParams
 from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Engine
+from posttrain.spec.generation_config import SAMPLING_FIELDS
 from posttrain.spec.keys import digest
 from posttrain.spec.step_params.generation_params import GenerationParams, ModelTarget
 
 EXTENSION = Engine(
     name="http",
+    version=2,
     summary="Generation with an HTTP endpoint that has the API of OpenAI, Anthropic or Gemini.",
 )
 # The step ends after this many failed requests in a row.
@@ -46,7 +48,7 @@ class HttpGenerator:
             _MAX_CONSECUTIVE_FAILURES if log.count else min(_MAX_CONSECUTIVE_FAILURES, len(missing))
         )
         requests = [
-            CompletionRequest(prompt=request.prompts[place], sampling=_sampling_params(request, place, draw))
+            CompletionRequest(prompt=request.prompts[place], sampling=sampling_params(request, place, draw))
             for place, draw in missing
         ]
 
@@ -67,15 +69,12 @@ class HttpGenerator:
         return
 
 
-def _sampling_params(request: GenerationRequest, place: int, draw: int) -> SamplingParams:
+def sampling_params(request: GenerationRequest, place: int, draw: int) -> SamplingParams:
     sampling = request.sampling
-    sampled = sampling.temperature > 0
+    left_to_server = sampling.model_defaults
+    sampled = sampling.temperature > 0 or "temperature" in left_to_server
     return SamplingParams(
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        top_k=sampling.top_k,
-        min_p=sampling.min_p,
-        repetition_penalty=sampling.repetition_penalty,
+        **{name: None if name in left_to_server else getattr(sampling, name) for name in SAMPLING_FIELDS},
         max_tokens=sampling.max_tokens,
         # A server that supports seeds returns the same completion for the same request.
         seed=int(digest([request.seed, request.log.prompt_id(place), draw])[:7], 16) if sampled else None,

@@ -27,14 +27,14 @@ Endpoint = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingParams:
-    """The sampling parameters of one completion."""
+    """The sampling parameters of one completion. None leaves a parameter to the server's default."""
 
-    temperature: float
+    temperature: float | None
     max_tokens: int
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
+    top_p: float | None = 1.0
+    top_k: int | None = 0
+    min_p: float | None = 0.0
+    repetition_penalty: float | None = 1.0
     seed: int | None = None
 
 
@@ -86,15 +86,25 @@ def _openai_request(
             "model": endpoint["model"],
             **prompt_field,
             "temperature": sampling.temperature,
-            "top_p": sampling.top_p if sampling.top_p < 1 else None,
+            **_openai_filters(endpoint, sampling),
             "max_completion_tokens" if is_openai else "max_tokens": sampling.max_tokens,
             "seed": sampling.seed,
-            # OpenAI does not accept these three; the compiler refuses them there.
-            "top_k": sampling.top_k or None,
-            "min_p": sampling.min_p or None,
-            "repetition_penalty": sampling.repetition_penalty if sampling.repetition_penalty != 1 else None,
         },
     )
+
+
+def _openai_filters(endpoint: Endpoint, sampling: SamplingParams) -> dict[str, Any]:
+    """The parameters that change the distribution of the tokens. OpenAI accepts only `top_p`."""
+    filters = {
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
+        "repetition_penalty": sampling.repetition_penalty,
+    }
+    if endpoint["provider"] == "vllm":
+        return filters  # all of them: vLLM's server fills the others from the model's generation_config.json
+    neutral = {"top_p": 1, "top_k": 0, "min_p": 0, "repetition_penalty": 1}
+    return {name: value for name, value in filters.items() if value != neutral[name]}
 
 
 def _anthropic_request(
@@ -109,7 +119,7 @@ def _anthropic_request(
             "system": system or None,
             "messages": turns,
             "temperature": sampling.temperature,
-            "top_p": sampling.top_p if sampling.top_p < 1 else None,
+            "top_p": None if sampling.top_p == 1 else sampling.top_p,
             "top_k": sampling.top_k or None,
             "max_tokens": sampling.max_tokens,
         },
@@ -131,9 +141,9 @@ def _gemini_request(
                 for turn in turns
             ],
             "generationConfig": {
-                "temperature": sampling.temperature,
                 "maxOutputTokens": sampling.max_tokens,
-                **({"topP": sampling.top_p} if sampling.top_p < 1 else {}),
+                **({} if sampling.temperature is None else {"temperature": sampling.temperature}),
+                **({"topP": sampling.top_p} if sampling.top_p not in (None, 1) else {}),
                 **({"topK": sampling.top_k} if sampling.top_k else {}),
                 **({"seed": sampling.seed} if sampling.seed is not None else {}),
             },

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Engine
-from posttrain.spec.step_params.generation_params import ModelTarget
+from posttrain.spec.step_params.generation_params import GenerationParams, ModelTarget
 
 if TYPE_CHECKING:
     from posttrain.runtime.engines.transformers_generator import TransformersGenerator
@@ -12,20 +12,22 @@ if TYPE_CHECKING:
 EXTENSION = Engine(
     name="transformers",
     summary="Generation with transformers, on a CPU or a GPU.",
-    version=2,
+    version=3,
     stack=("torch", "transformers", "tokenizers"),
     preload=("torch", "transformers.modeling_utils", "transformers.generation.utils"),
 )
 
 
-def run(context: StepContext, model_spec: ModelTarget) -> "TransformersGenerator":
+def run(context: StepContext[GenerationParams], model_spec: ModelTarget) -> "TransformersGenerator":
     import torch
 
     from posttrain.runtime.engines.transformers_generator import TransformersGenerator
     from posttrain.runtime.models.model_loader import load_model, load_tokenizer
+    from posttrain.runtime.models.recipe_decoding import model_defaults, model_settings, report_settings
 
     folder = context.inputs[model_spec.role]
     model = load_model(folder)
+    report_settings(context, model_spec.name, model_settings(model), model_defaults(context.params))
     if context.step.resources.gpus and torch.cuda.is_available():
         model = model.to("cuda")
 

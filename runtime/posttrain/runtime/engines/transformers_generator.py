@@ -1,13 +1,17 @@
 """Generation with transformers in this process, in batches of prompts of similar length."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from posttrain.runtime.engines.completion_decoding import decode_completion, generation_kwargs, render_prompt
+from posttrain.runtime.engines.completion_decoding import decode_completion, generation_kwargs
 from posttrain.runtime.engines.completion_log import Completion, CompletionLog, Prompt
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.errors import Interrupted
 from posttrain.runtime.models.context_length import context_length
+from posttrain.runtime.models.eos_tokens import eos_token_ids
+from posttrain.runtime.models.recipe_decoding import fill_sampling, recipe_decoding
+from posttrain.runtime.prompt_tokenization import pad_left, tokenize_nonempty_prompts, tokenize_prompts
 from posttrain.runtime.step_context import StopRequest
 from posttrain.spec.keys import digest
 from posttrain.spec.step_params.generation_params import SamplingOptions
@@ -43,6 +47,9 @@ class TransformersGenerator:
         return self._tokenizer.chat_template
 
     def generate(self, request: GenerationRequest) -> list[list[Completion]]:
+        request = replace(
+            request, sampling=fill_sampling(request.sampling, self._model.generation_config.to_dict())
+        )
         log, samples = request.log, request.samples
         self._warn_context_overflow(request)
         request.progress(log.count, log.total)
@@ -51,8 +58,10 @@ class TransformersGenerator:
                 continue
             if request.stop.requested:
                 raise Interrupted
-            texts = [render_prompt(request.prompts[place], self._tokenizer) for place in places]
-            batch = self._generate_batch(texts, request.sampling, int(digest([request.seed, number])[:8], 16))
+            prompts = tokenize_nonempty_prompts((request.prompts[place] for place in places), self._tokenizer)
+            batch = self._generate_batch(
+                prompts, request.sampling, int(digest([request.seed, number])[:8], 16)
+            )
             for place, completions in zip(places, batch, strict=True):
                 for draw in range(samples):
                     log.add(place, draw, completions[draw])
@@ -75,8 +84,7 @@ class TransformersGenerator:
         if self._warn is None or not request.prompts:
             return
         context, max_tokens = context_length(self._model), request.sampling.max_tokens
-        texts = [render_prompt(prompt, self._tokenizer) for prompt in request.prompts]
-        lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        lengths = [len(ids) for ids in tokenize_prompts(request.prompts, self._tokenizer)]
         overflowing = sum(length + max_tokens > context for length in lengths)
         if overflowing:
             self._warn(
@@ -88,44 +96,39 @@ class TransformersGenerator:
             self._warn = None  # later turns of a conversation would repeat it
 
     def _generate_batch(
-        self, texts: list[str], sampling: SamplingOptions, seed: int
+        self, prompts: list[list[int]], sampling: SamplingOptions, seed: int
     ) -> list[list[Completion]]:
         if sampling.continuous_batching:
             from posttrain.runtime.engines.continuous_batching import generate_continuous
 
-            rows = generate_continuous(self._model, self._tokenizer, texts, sampling, seed)
+            rows = generate_continuous(self._model, self._tokenizer, prompts, sampling, seed)
         else:
-            rows = self._generate_tokens(texts, sampling, seed)
+            rows = self._generate_tokens(prompts, sampling, seed)
         samples = sampling.n
         completions = [
             decode_completion(row, self._tokenizer, self._eos_token_ids, sampling.stop) for row in rows
         ]
-        return [completions[i * samples : (i + 1) * samples] for i in range(len(texts))]
+        return [completions[i * samples : (i + 1) * samples] for i in range(len(prompts))]
 
     @property
     def _eos_token_ids(self) -> set[int]:
         """The tokens that end a completion."""
-        configured = self._model.generation_config.eos_token_id
-        ids = configured if isinstance(configured, list) else [configured]
-        return {id for id in (*ids, self._tokenizer.eos_token_id) if id is not None}
+        return set(eos_token_ids(self._model, self._tokenizer))
 
-    def _generate_tokens(self, texts: list[str], sampling: SamplingOptions, seed: int) -> list[list[int]]:
+    def _generate_tokens(
+        self, prompts: list[list[int]], sampling: SamplingOptions, seed: int
+    ) -> list[list[int]]:
         """The tokens of every completion. The samples of a prompt are consecutive."""
         import torch
 
-        inputs = self._tokenizer(
-            texts,
-            return_tensors="pt",
-            padding=True,
-            padding_side="left",
-            add_special_tokens=False,
-            return_token_type_ids=False,
-        ).to(next(self._model.parameters()).device)
+        device = next(self._model.parameters()).device
+        tokens, mask = pad_left(prompts, self._tokenizer.pad_token_id)
         torch.manual_seed(seed)
         stop = {"stop_strings": list(sampling.stop), "tokenizer": self._tokenizer} if sampling.stop else {}
-        with torch.inference_mode():
+        with torch.inference_mode(), recipe_decoding(self._model):
             output = self._model.generate(
-                **inputs,
+                input_ids=tokens.to(device),
+                attention_mask=mask.to(device),
                 **generation_kwargs(sampling),
                 **stop,
                 eos_token_id=sorted(self._eos_token_ids),
@@ -133,8 +136,7 @@ class TransformersGenerator:
                 disable_compile=True,
                 synced_gpus=False,  # under ZeRO-3 it would wait for the other processes to generate too
             )
-        length = inputs["input_ids"].shape[1]
-        return [row[length:].tolist() for row in output]
+        return [row[tokens.shape[1] :].tolist() for row in output]
 
 
 def _batch_indices(request: GenerationRequest) -> Iterator[Sequence[int]]:

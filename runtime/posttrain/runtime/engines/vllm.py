@@ -1,22 +1,28 @@
 """The engine that generates with vLLM in this process. vLLM schedules the prompts by itself."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+from posttrain.runtime import atomic_io
 from posttrain.runtime.distributed.vllm_rollouts import NO_USAGE_STATS
-from posttrain.runtime.engines.completion_decoding import render_prompt
 from posttrain.runtime.engines.completion_log import Completion
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.errors import Interrupted, StepError
+from posttrain.runtime.models.eos_tokens import merge_eos_token_ids
+from posttrain.runtime.models.recipe_decoding import fill_sampling, model_defaults, report_settings
+from posttrain.runtime.prompt_tokenization import tokenize_nonempty_prompts
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Engine
+from posttrain.spec.generation_config import decoding_settings
 from posttrain.spec.keys import digest
 from posttrain.spec.step_params.generation_params import GenerationParams, ModelTarget
 
 EXTENSION = Engine(
     name="vllm",
+    version=2,
     summary="Generation with vLLM on the step's GPUs.",
     stack=("torch", "transformers", "tokenizers", "vllm"),
     needs_gpu=True,
@@ -38,31 +44,38 @@ def run(context: StepContext[GenerationParams], model_spec: ModelTarget) -> "Vll
         advice = "install posttrain[cuda], use an image that has vLLM, or set `engine: transformers`"
         raise StepError(f"vLLM cannot be imported: {error}", advice) from None
     folder, options = context.inputs[model_spec.role], context.step.launch.rollouts
+    weights = full_weights_dir(context, folder, f"whole-{model_spec.role.replace(':', '-')}")
+    generation_config = atomic_io.read_json(weights / "generation_config.json") or {}
+    applied = model_defaults(context.params)
+    report_settings(context, model_spec.name, decoding_settings(generation_config), applied)
     model = vllm.LLM(
-        model=str(full_weights_dir(context, folder, f"whole-{model_spec.role.replace(':', '-')}")),
+        model=str(weights),
         tokenizer=str(folder),
         seed=context.params.seed % 2**31,
         tensor_parallel_size=options.get("tensor_parallel_size", max(1, context.step.resources.gpus)),
         gpu_memory_utilization=options.get("gpu_memory_utilization", _GPU_MEMORY_UTILIZATION),
         max_model_len=-1,  # the model's context length, or what fits in memory
         trust_remote_code=False,
+        generation_config="vllm",  # not the model's file: the recipe alone determines decoding
         # Compilation takes minutes, and pays off only on a GPU.
         enforce_eager=not torch.cuda.is_available(),
     )
-    return VllmGenerator(vllm, model, load_tokenizer(folder))
+    return VllmGenerator(vllm, model, load_tokenizer(folder), generation_config)
 
 
 class VllmGenerator:
-    def __init__(self, vllm: Any, model: Any, tokenizer: Any) -> None:
+    def __init__(self, vllm: Any, model: Any, tokenizer: Any, generation_config: Mapping[str, Any]) -> None:
         self._vllm = vllm
         self._model = model
         self._tokenizer = tokenizer
+        self._generation_config = generation_config
 
     @property
     def chat_template(self) -> str | None:
         return self._tokenizer.chat_template
 
     def generate(self, request: GenerationRequest) -> list[list[Completion]]:
+        request = replace(request, sampling=fill_sampling(request.sampling, self._generation_config))
         log = request.log
         request.progress(log.count, log.total)
         missing = [place for place in range(len(request.prompts)) if not log.is_complete(place)]
@@ -85,15 +98,14 @@ class VllmGenerator:
 
     def _generate_prompts(self, request: GenerationRequest, places: Sequence[int]) -> list[list[Completion]]:
         # Token ids, because vLLM would add a second BOS token to rendered text.
-        prompts = [
-            self._vllm.TokensPrompt(
-                prompt_token_ids=self._tokenizer.encode(
-                    render_prompt(request.prompts[place], self._tokenizer), add_special_tokens=False
-                )
+        tokenized = tokenize_nonempty_prompts((request.prompts[place] for place in places), self._tokenizer)
+        prompts = [self._vllm.TokensPrompt(prompt_token_ids=tokens) for tokens in tokenized]
+        ends = {
+            "stop_token_ids": merge_eos_token_ids(
+                self._generation_config.get("eos_token_id"), self._tokenizer
             )
-            for place in places
-        ]
-        sampling = [self._vllm.SamplingParams(**sampling_kwargs(request, place)) for place in places]
+        }
+        sampling = [self._vllm.SamplingParams(**sampling_kwargs(request, place), **ends) for place in places]
         try:
             results = self._model.generate(prompts, sampling, use_tqdm=False)
         except ValueError as error:  # usually a prompt that is too long
@@ -103,8 +115,8 @@ class VllmGenerator:
 
 
 def _to_completion(output: Any) -> Completion:
-    """Convert vLLM's output. The end-of-sequence token is not counted."""
-    ended = output.finish_reason == "stop" and output.stop_reason is None
+    """Convert vLLM's output. An end token is not counted: the stop reason is a text for stop strings only."""
+    ended = output.finish_reason == "stop" and not isinstance(output.stop_reason, str)
     return Completion(output.text, len(output.token_ids) - ended, output.finish_reason or "stop")
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from posttrain.runtime.engines.completion_decoding import render_prompt
 from posttrain.runtime.engines.completion_log import Completion, Prompt
 from posttrain.runtime.engines.engine_factory import generate_completions
 from posttrain.runtime.engines.engine_protocol import TextGenerator
@@ -18,6 +17,7 @@ from posttrain.runtime.environments.environment_factory import open_environment
 from posttrain.runtime.environments.episode_runner import EnvironmentSession, EpisodeState
 from posttrain.runtime.environments.tokenization import append_observation
 from posttrain.runtime.models.context_length import context_length
+from posttrain.runtime.prompt_tokenization import tokenize_prompt
 from posttrain.runtime.rewards.engine.batch import EPISODES
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.keys import digest
@@ -186,9 +186,7 @@ class TokenCounter:
         return "" if self.tokenizer is None else self.tokenizer.eos_token or ""
 
     def count(self, prompt: Prompt) -> int:
-        return len(
-            self.tokenizer(render_prompt(prompt, self.tokenizer), add_special_tokens=False)["input_ids"]
-        )
+        return len(tokenize_prompt(prompt, self.tokenizer))
 
     def truncate(self, completion: Completion, limit: int) -> str:
         """Truncate a turn to its limit: a batch is generated with the largest limit of its episodes."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from posttrain.runtime.environments.episode_runner import EnvironmentSession, EpisodeState
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.prompt_tokenization import tokenize_prompt
 
 _PLACEHOLDER = "-"  # the content of a message, where only the template text around it is used
 Prompt = str | list[dict[str, str]]
@@ -34,7 +35,7 @@ class EpisodeTokenizer:
     def encode_opening(self, prompt: Prompt, observation: str) -> list[int]:
         opening = append_observation(prompt, observation, self._session)
         self._chat = not isinstance(opening, str)
-        return self._encode(opening if isinstance(opening, str) else self._render(opening))
+        return tokenize_prompt(opening, self._tokenizer)
 
     def decode(self, turn: list[int]) -> str:
         return self._tokenizer.decode(turn, skip_special_tokens=True)

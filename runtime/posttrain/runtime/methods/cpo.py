@@ -57,7 +57,7 @@ class CpoParams(RowParams):
 
 EXTENSION = Method(
     name="cpo",
-    version=3,
+    version=4,
     summary="Contrastive preference optimization (CPO), on pairs, without a reference model.",
     params=CpoParams,
     stack=STACK,

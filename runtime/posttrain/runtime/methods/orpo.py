@@ -34,7 +34,7 @@ class OrpoParams(RowParams):
 
 EXTENSION = Method(
     name="orpo",
-    version=3,
+    version=4,
     summary="Odds-ratio preference optimization (ORPO), on pairs, without a reference model.",
     params=OrpoParams,
     stack=STACK,

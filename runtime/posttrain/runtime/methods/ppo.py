@@ -202,6 +202,7 @@ def schedule(params: PpoParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="ppo",
+    version=2,
     summary="Proximal policy optimization (PPO), on a reward graph, with a value model.",
     params=PpoParams,
     stack=tuple(name for name in STACK if name != "trl"),
@@ -228,6 +229,7 @@ def run(context: StepContext[TrainStepParams]) -> None:
     from posttrain.runtime.environments.environment_factory import environment_columns
     from posttrain.runtime.models.model_loader import load_for_training
     from posttrain.runtime.models.model_saver import parameter_counts
+    from posttrain.runtime.models.recipe_decoding import model_settings, report_settings
     from posttrain.runtime.ppo.actor_factory import build_ppo_trainer
     from posttrain.runtime.rewards.engine.graph import Graph
     from posttrain.runtime.training.reward_function import score_function
@@ -237,6 +239,7 @@ def run(context: StepContext[TrainStepParams]) -> None:
 
     params = read_extension_params(PpoParams, context.params.params)
     start = load_for_training(context)
+    report_settings(context, "model", model_settings(start.model))
     graph = Graph.from_step(context)
     data = training_dataset(
         context, start.tokenizer, ("prompt", *graph.columns, *environment_columns(context))

@@ -52,6 +52,7 @@ class RlooParams(RolloutParams):
 
 EXTENSION = Method(
     name="rloo",
+    version=2,
     summary="REINFORCE leave-one-out (RLOO), on a reward graph.",
     params=RlooParams,
     stack=STACK,

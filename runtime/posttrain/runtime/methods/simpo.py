@@ -36,7 +36,7 @@ class SimpoParams(RowParams):
 
 EXTENSION = Method(
     name="simpo",
-    version=3,
+    version=4,
     summary="Simple preference optimization (SimPO), on pairs, without a reference model.",
     params=SimpoParams,
     stack=STACK,

@@ -15,7 +15,7 @@ from posttrain.runtime.ppo.rollout_buffer import (
     ScoredRollouts,
     build_rollout_buffer,
 )
-from posttrain.runtime.ppo.rollout_generation import GeneratedCompletions, generate_completions, render_prompt
+from posttrain.runtime.ppo.rollout_generation import GeneratedCompletions, generate_completions
 from posttrain.runtime.ppo.rollout_schedule import RolloutSchedule, derive_seed
 from posttrain.runtime.rewards.engine.batch import EPISODES
 
@@ -146,7 +146,7 @@ class PpoUpdater:
             generator = TurnGenerator(policy, tokenizer, self._settings.sampling, seed, device)
             generated, outcomes = rollout_episodes(self._episode_setup, generator, rows, device)
             return generated, {EPISODES: outcomes}
-        prompts = [render_prompt(row["prompt"], tokenizer) for row in rows]
+        prompts = [row["prompt"] for row in rows]
         return generate_completions(policy, tokenizer, prompts, self._settings.sampling, seed, device), {}
 
     def _score_completions(

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from posttrain.runtime.models.eos_tokens import eos_token_ids
+from posttrain.runtime.models.recipe_decoding import recipe_decoding
+from posttrain.runtime.prompt_tokenization import tokenize_prompts
 
 
 @dataclass(frozen=True)
@@ -37,18 +39,11 @@ class GeneratedCompletions:
         return tokenizer.batch_decode(self.completion_ids(), skip_special_tokens=True)
 
 
-def render_prompt(prompt: Any, tokenizer: Any) -> str:
-    """Return the text of a prompt; messages go through the chat template."""
-    if isinstance(prompt, str):
-        return prompt
-    return tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
-
-
 def generate_completions(
-    model: Any, tokenizer: Any, prompts: Sequence[str], sampling: dict[str, Any], seed: int, device: Any
+    model: Any, tokenizer: Any, prompts: Sequence[Any], sampling: dict[str, Any], seed: int, device: Any
 ) -> GeneratedCompletions:
     """Generate completions of all prompts in one batch. Sampling depends only on the seed."""
-    prompt_ids = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
+    prompt_ids = tokenize_prompts(prompts, tokenizer)
     return generate_after(model, tokenizer, prompt_ids, sampling, seed, device)
 
 
@@ -61,7 +56,7 @@ def generate_after(
     inputs = tokenizer.pad({"input_ids": prompt_ids}, return_tensors="pt", padding_side="left").to(device)
     ends = eos_token_ids(model, tokenizer)
     devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices), torch.no_grad():
+    with torch.random.fork_rng(devices=devices), torch.no_grad(), recipe_decoding(model):
         torch.manual_seed(seed)
         tokens = model.generate(
             input_ids=inputs["input_ids"],
@@ -69,7 +64,6 @@ def generate_after(
             **sampling,
             do_sample=True,
             top_k=0,
-            repetition_penalty=1.0,  # overrides the model's generation_config, which would bias the samples
             use_cache=True,
             eos_token_id=ends,
             pad_token_id=tokenizer.pad_token_id,

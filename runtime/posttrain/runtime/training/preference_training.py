@@ -59,10 +59,13 @@ def train_on_pairs(
     from posttrain.runtime.training.trainer_dataset import training_dataset
     from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
     from posttrain.runtime.training.validate_tokenized import context_length
+    from posttrain.runtime.trl_compat.pair_tokenization import pair_tokenizing_trainer
 
     start = load_for_training(context, SEQ_CLS if scorer else CAUSAL_LM)
     data = training_dataset(context, start.tokenizer)
     loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(data)), start)
+    if hasattr(trainer, "tokenize_row"):  # an experimental trainer
+        trainer = pair_tokenizing_trainer(trainer, rendered=not isinstance(data[0]["chosen"], str))
     references = {"ref_model": load_named_reference(context)} if reference else {}
     own = {**row_arguments(params, context_length(start.model)), **own}
     loop.run(loop.build_trainer(trainer, config, data, own, **references), data)

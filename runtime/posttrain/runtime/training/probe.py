@@ -45,8 +45,8 @@ def probe(
     from posttrain.runtime.evaluation.score_completions import completion_rows, score_rows
     from posttrain.runtime.models.context_length import context_length
     from posttrain.runtime.models.model_loader import load_checkpoint, load_model, load_tokenizer
+    from posttrain.runtime.prompt_tokenization import tokenize_prompts
     from posttrain.runtime.prompts import build_prompts
-    from posttrain.runtime.training.validate_tokenized import tokenize_prompts
 
     _check_generative(context)
     source = product or _latest_checkpoint(context)

@@ -1,4 +1,4 @@
-"""Applies the patches of TRL's GRPO and RLOO trainers: generation with vLLM, and episodes."""
+"""Applies the patches of TRL's GRPO and RLOO trainers: prompts, episodes, and generation with vLLM."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +10,8 @@ from posttrain.runtime.models.model_loader import StartingModel
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.trl_compat.grpo_episodes import patch_grpo_trainer
 from posttrain.runtime.trl_compat.rloo_episodes import patch_rloo_trainer
+from posttrain.runtime.trl_compat.rollout_decoding import patch_decoding
+from posttrain.runtime.trl_compat.rollout_prompts import patch_prompt_tokenization
 from posttrain.runtime.trl_compat.turn_generation import TrainerGenerator
 from posttrain.runtime.trl_compat.vllm_bitsandbytes import disable_vllm_bitsandbytes
 from posttrain.runtime.trl_compat.vllm_random_state import seed_generations
@@ -19,6 +21,13 @@ from posttrain.runtime.trl_compat.vllm_uneven_prompts import pad_uneven_prompts
 from posttrain.runtime.trl_compat.vllm_weight_sync import patch_weight_sync
 from posttrain.spec.plan import Launch
 from posttrain.spec.step_params.train_params import TrainStepParams
+
+
+def patch_prompts(context: StepContext[TrainStepParams], trainer: Any) -> None:
+    """Patch how the trainer gets its prompts: their tokens, or episodes if the stage has an environment."""
+    patch_prompt_tokenization(trainer)
+    patch_decoding(trainer)
+    _patch_episodes(context, trainer)
 
 
 def patch_vllm_start(start: StartingModel, launch: Launch, scratch: Path) -> None:
@@ -39,8 +48,7 @@ def patch_vllm_generation(trainer: Any) -> None:
     patch_weight_sync(engine)
 
 
-def patch_episodes(context: StepContext[TrainStepParams], trainer: Any) -> None:
-    """Patch the trainer to train on episodes, if the stage has an environment."""
+def _patch_episodes(context: StepContext[TrainStepParams], trainer: Any) -> None:
     if context.params.environment is None:
         return
     session, generator = open_environment(context), TrainerGenerator(trainer)

@@ -182,10 +182,11 @@ def train_on_rollouts(
     from posttrain.runtime.environments.environment_factory import environment_columns
     from posttrain.runtime.models.context_length import context_length
     from posttrain.runtime.models.model_loader import load_for_training
+    from posttrain.runtime.models.recipe_decoding import model_settings, report_settings
     from posttrain.runtime.rewards.engine.graph import Graph
     from posttrain.runtime.training.reward_function import reward_function
     from posttrain.runtime.training.rollout_patches import (
-        patch_episodes,
+        patch_prompts,
         patch_vllm_generation,
         patch_vllm_start,
     )
@@ -195,6 +196,7 @@ def train_on_rollouts(
     from posttrain.runtime.trl_compat.named_reference import use_named_reference
 
     start = load_for_training(context)
+    report_settings(context, "model", model_settings(start.model))
     use_named_reference(context, start)
     graph = Graph.from_step(context)
     data = training_dataset(
@@ -216,5 +218,5 @@ def train_on_rollouts(
         own |= {**vllm_trainer_arguments(launch, own, room), **server}
         built = loop.build_trainer(trainer, config, data, own, reward_funcs=rewards)
         patch_vllm_generation(built)
-        patch_episodes(context, built)
+        patch_prompts(context, built)
         loop.run(built, data)

@@ -5,6 +5,7 @@ from typing import Any
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.models.context_length import context_length
+from posttrain.runtime.prompt_tokenization import tokenize_prompts
 from posttrain.runtime.training.anomaly_monitor import AnomalyMonitor
 from posttrain.runtime.training.validate_rows import METHOD_COLUMNS, row_warnings
 from posttrain.runtime.trl_compat.unlabeled_rows import drop_unlabeled_rows
@@ -184,13 +185,3 @@ def _raise_for_prompts(bad: list[bool], what: str, advice: str) -> None:
     if any(bad):
         first = bad.index(True) + 1
         raise StepError(f"{sum(bad)} of {len(bad)} prompts are {what}; the first is row {first}", advice)
-
-
-def tokenize_prompts(prompts: Iterable[Any], tokenizer: Any) -> list[list[int]]:
-    """Return the token ids of prompts; conversations go through the chat template."""
-    texts = [prompt if isinstance(prompt, str) else _render_prompt(prompt, tokenizer) for prompt in prompts]
-    return tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
-
-
-def _render_prompt(messages: Any, tokenizer: Any) -> str:
-    return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)

@@ -7,6 +7,7 @@ from posttrain.spec.step_params.eval_params import BenchmarkStepParams
 
 EXTENSION = Verb(
     name="benchmark",
+    version=2,
     summary="Scores of models on lm-eval tasks, as metrics with confidence intervals.",
     stack=("lm-eval", "datasets", "torch", "transformers", "tokenizers"),
     preload=("pyarrow.parquet", "datasets", "torch", "transformers.modeling_utils"),

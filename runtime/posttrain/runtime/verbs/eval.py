@@ -7,7 +7,7 @@ from posttrain.spec.step_params.eval_params import EvalStepParams
 EXTENSION = Verb(
     name="eval",
     summary="Scored completions, and metrics with confidence intervals.",
-    version=3,
+    version=4,
     preload=("pyarrow.parquet",),  # engines declare their own modules
 )
 

@@ -7,7 +7,7 @@ from posttrain.spec.step_params.artifact_params import GenerateStepParams
 EXTENSION = Verb(
     name="generate",
     summary="A dataset of generated completions, preference pairs or conversations.",
-    version=2,
+    version=3,
     preload=("pyarrow.parquet",),  # engines declare their own modules
 )
 

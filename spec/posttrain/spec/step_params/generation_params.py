@@ -22,6 +22,8 @@ class SamplingOptions(Document):
     batch_size: int
     stop: Items[str]
     continuous_batching: bool
+    # The parameters that the model's generation config or an endpoint may set.
+    model_defaults: Items[str] = omitted_if_empty(())
 
 
 class FewShotOptions(Document):

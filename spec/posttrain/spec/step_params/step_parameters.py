@@ -35,7 +35,7 @@ def omitted() -> Any:
     return Field(default=None, exclude_if=_is_none)
 
 
-def omitted_if_empty(default: Mapping[str, Any] | bool) -> Any:
+def omitted_if_empty(default: Mapping[str, Any] | tuple[()] | bool) -> Any:
     """A field that the plan omits if it is empty or false."""
     return Field(default=default, exclude_if=not_)
 

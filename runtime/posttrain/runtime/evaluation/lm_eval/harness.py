@@ -30,10 +30,13 @@ def open_lm(context: StepContext[BenchmarkStepParams], model_spec: ModelTarget) 
     import torch
 
     from posttrain.runtime.models.model_loader import load_model, load_tokenizer
+    from posttrain.runtime.models.recipe_decoding import discard_decoding, model_settings, report_settings
 
     context.events.emit("phase", name=f"loading {model_spec.name}")
     folder = context.inputs[model_spec.role]
     model = load_model(folder)
+    report_settings(context, model_spec.name, model_settings(model))
+    discard_decoding(model)  # the task alone determines decoding
     if context.step.resources.gpus and torch.cuda.is_available():
         model = model.to("cuda")
     yield lm_adapters.transformers_lm(context, model.eval(), load_tokenizer(folder))

@@ -54,10 +54,16 @@ def transformers_lm(context: StepContext[BenchmarkStepParams], model: Any, token
             self.progress.expect(len(requests))
             return super().generate_until(requests, disable_tqdm=True)
 
+    conversational = uses_chat_template(context, tokenizer)
     adapter: Any = InMemory(
-        pretrained=model, tokenizer=tokenizer, backend="causal", batch_size=context.params.batch_size
+        pretrained=model,
+        tokenizer=tokenizer,
+        backend="causal",
+        batch_size=context.params.batch_size,
+        # As in training: a rendered conversation has only the special tokens of its chat template.
+        add_bos_token=False if conversational else None,
     )
-    adapter.conversational = uses_chat_template(context, tokenizer)
+    adapter.conversational = conversational
     adapter.progress = ProgressHook(context)
     adapter.set_cache_hook(adapter.progress)
     return adapter
