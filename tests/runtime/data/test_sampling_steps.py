@@ -172,5 +172,7 @@ def test_parts_share_no_group(sizes: list[int], first: int, second: int):
         found = assign_groups(sizes, {"a": first, "b": second})
     except ValueError:
         return
-    assert found["a"] and found["b"] and not set(found["a"]) & set(found["b"])
+    assert found["a"]
+    assert found["b"]
+    assert not set(found["a"]) & set(found["b"])
     assert len(found["a"]) + len(found["b"]) < len(sizes)
