@@ -1,4 +1,4 @@
-"""Columns of CSV, TSV, JSON Lines and Parquet: text comes back as it was written, and a type loses no value."""
+"""Columns of CSV, TSV, JSON Lines and Parquet: text comes back as written, and a type loses no value."""
 
 import csv
 import gzip
@@ -113,7 +113,7 @@ def test_malformed_files_are_errors(data: bytes, message: str):
 
 def test_a_malformed_large_file_ends_the_step(tmp_path: Path):
     data = b"a,b\n" + b"x,1\n" * 2_200_000 + b"y\n"
-    with pytest.raises(StepError, match="rows.csv:2200002 has 1 field, but the header has 2"):
+    with pytest.raises(StepError, match=r"rows\.csv:2200002 has 1 field, but the header has 2"):
         build(tmp_path, "rows.csv", data, a="text", b="integer")
 
 

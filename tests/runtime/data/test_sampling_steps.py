@@ -1,7 +1,7 @@
-"""The steps `sample`, `mix` and `split`: their counts, the uniformity of the order, and groups that stay together."""
+"""The steps `sample`, `mix` and `split`: counts, uniformity of the order, and groups that stay together."""
 
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -62,7 +62,7 @@ def test_mix_interleaves_the_rows_uniformly(tmp_path: Path):
     b = {"from": {"rows": numbered(400, "b")}}
     found = build_dataset(tmp_path, {"mix": {"b": 300}}, rows=numbered(300), b=b).rows("it")
     labels = [row["label"] for row in found]
-    runs = 1 + sum(one != other for one, other in zip(labels, labels[1:], strict=False))
+    runs = 1 + sum(one != other for one, other in pairwise(labels))
     mean, variance = 301, 299 * 300 / 599  # of the number of runs, for 300 and 300 in random order
     assert abs(runs - mean) < 4 * variance**0.5
     ranks = sum(place for place, label in enumerate(labels, 1) if label == "b")
@@ -75,7 +75,7 @@ def test_mix_interleaves_the_rows_uniformly(tmp_path: Path):
     assert abs(sum(distances) / len(distances) - 200) < 40  # a third of 600 is expected
     # The order within a part is random as well.
     own = [row["n"] for row in found if row["label"] == "a"]
-    rising = sum(one < other for one, other in zip(own, own[1:], strict=False))
+    rising = sum(one < other for one, other in pairwise(own))
     assert abs(rising - 149.5) < 4 * (301 / 12) ** 0.5
 
 

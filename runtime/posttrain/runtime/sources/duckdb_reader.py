@@ -49,7 +49,7 @@ def _json(connection: Any, path: str, kind: str, columns: Columns) -> None:
 
 
 def _delimited(connection: Any, path: str, kind: str, columns: Columns) -> None:
-    """Load CSV or TSV with the parser of the compiler: DuckDB guesses at comments, headers and skipped lines."""
+    """Load CSV or TSV with the compiler's parser: that of DuckDB guesses at comments and skipped lines."""
     import pyarrow
 
     connection.execute("DROP TABLE IF EXISTS input_rows")
