@@ -16,17 +16,17 @@ from posttrain.spec.eval_stages import Evaluate
 from posttrain.spec.train_stage import Train
 
 UNNAMED_PART = Code(
-    "PT0409",
+    "PT0412",
     "split dataset without a part",
     "error",
     "The dataset is split, and a name without a part would read all parts: a training would include the test"
     " rows. Write NAME.train or the name of another part. To read all rows, declare a dataset without the"
     " step `split`, and derive the split one from it.",
-    wrong=minimal_recipe(("data: sums.train", "data: sums")),
+    wrong=minimal_recipe(("{eval: sft, data: sums.test", "{eval: base, data: sums")),
     right=MINIMAL_RECIPE,
 )
 EVALUATED_TRAINING_ROWS = Code(
-    "PT0411",
+    "PT0413",
     "evaluation on training rows",
     "warning",
     "The model was trained on these rows, or its few-shot examples are among them, so the metric does not"
