@@ -52,7 +52,7 @@ def _share(value: Any) -> Fraction | None:
 
 
 def _integer_hint(value: Any) -> str:
-    whole = isinstance(value, float) and value > 1 and value == int(value)
+    whole = isinstance(value, float) and value > 1 and value.is_integer()
     return f"; for {int(value)} rows write {int(value)}" if whole else ""
 
 
@@ -79,11 +79,11 @@ def part_sizes(amounts: Mapping[str, int | Fraction], total: int, *, rest: str) 
     Shares are rounded by the largest remainder, ties in the order of the parts, the rest last. Each part has
     at least one row. Raise ValueError when nothing remains for the rest.
     """
-    quotas = {
+    quotas: dict[str, Fraction] = {
         name: Fraction(total) * one if isinstance(one, Fraction) else Fraction(one)
         for name, one in amounts.items()
     }
-    quotas[rest] = total - sum(quotas.values())
+    quotas[rest] = total - sum(quotas.values(), start=Fraction(0))
     sizes = {name: int(quota // 1) for name, quota in quotas.items()}
     by_remainder = sorted(quotas, key=lambda name: sizes[name] - quotas[name])  # stable: ties in order
     for name in by_remainder[: total - sum(sizes.values())]:

@@ -98,7 +98,9 @@ def test_the_order_does_not_depend_on_threads(tmp_path: Path, monkeypatch: pytes
 
     one = build("one")
     connect = duckdb.connect
-    monkeypatch.setattr(duckdb, "connect", lambda *a, **k: connect(":memory:", config={"threads": "4"}))
+    monkeypatch.setattr(
+        duckdb, "connect", lambda *_given, **_options: connect(":memory:", config={"threads": "4"})
+    )
     many = build("many")
     assert [one.rows("it", part) for part in ("train", "test")] == [
         many.rows("it", p) for p in ("train", "test")
