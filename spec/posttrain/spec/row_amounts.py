@@ -20,8 +20,7 @@ _FORMS = (
 )
 AMOUNT_SCHEMA: dict[str, Any] = {
     "anyOf": [
-        {"type": "integer", "minimum": 1},
-        {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+        {"type": "number", "exclusiveMinimum": 0},
         {"type": "string", "pattern": r"^\d+(\.\d+)?%$"},
     ],
     "description": "A number of rows (an integer), or a share of them: a decimal up to 1.0, or a percentage.",

@@ -57,7 +57,7 @@ _STEP_SCHEMAS: dict[str, Schema] = {
                 " part. Default: only rows that are equal in every column.",
             }
         },
-        "examples": [{"test": 200}, {"test": "10%", "group_by": "document"}],
+        "examples": [{"test": 200}],
     },
 }
 
