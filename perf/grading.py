@@ -1,9 +1,10 @@
-"""Compares the grader with math-verify: accuracy by class, throughput on ordinary answers, hanging inputs.
+"""Compares the grader with math-verify: accuracy, reward hacks, throughput, hanging inputs.
 
     python perf/grading.py [--pairs N] [--limit SECONDS]
 
-writes perf/grading.md. The accuracy is measured on the test cases of this project (tests/grading/cases). Its
-grader passes all of them by construction, so the number is informative for math-verify only.
+writes perf/grading.md. The accuracy is measured on the test cases of this project (tests/grading/cases), and
+the number of paid hacks on its suite (tests/grading/hacks). Its grader passes all of them by construction, so
+the numbers are informative for math-verify only.
 """
 
 import argparse
@@ -24,6 +25,8 @@ from posttrain.grading.worker_pool import close_shared_pool
 
 HERE = Path(__file__).parent
 CASES = HERE.parent / "tests" / "grading" / "cases"
+HACKS = HERE.parent / "tests" / "grading" / "hacks"
+HANGING_FAMILY = "limits"  # measured in the table of hanging inputs
 HANGING_INPUTS = [
     r"2003^{2002^{2001}}",
     r"9^{9^{9^9}}",
@@ -67,6 +70,17 @@ def accuracy(judge: Judge) -> dict[str, tuple[int, int]]:
         done, of = right.get(name, (0, 0))
         right[name] = done + (judge(candidate, reference) is equal), of + 1
     return right
+
+
+def paid_hacks(judge: Judge) -> dict[str, tuple[int, int]]:
+    """By family, the wrong answers that are graded as correct, and all of them."""
+    paid: dict[str, tuple[int, int]] = {}
+    for path in sorted(HACKS.glob("*.jsonl")):
+        if path.stem == HANGING_FAMILY:
+            continue
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        paid[path.stem] = sum(judge(row["candidate"], row["reference"]) is True for row in rows), len(rows)
+    return paid
 
 
 def ordinary_pairs(count: int) -> list[Pair]:
@@ -150,6 +164,8 @@ def report(count: int, limit_s: float) -> str:
     }
     tables = {"this grader": accuracy(lambda *pair: grade(*pair).equal)}
     tables |= {name: accuracy(judge) for name, judge in configurations.items()}
+    hacks = {"this grader": paid_hacks(lambda *pair: grade(*pair).equal)}
+    hacks |= {name: paid_hacks(judge) for name, judge in configurations.items()}
     pairs = ordinary_pairs(count)
     fewer = pairs[: max(1, count // 10)]
     ours = pairs_per_second(lambda: grade_many(pairs), len(pairs))
@@ -161,6 +177,7 @@ def report(count: int, limit_s: float) -> str:
         [
             *heading(),
             *accuracy_table(tables),
+            *hack_table(hacks),
             *throughput_lines(ours, theirs, count),
             *hanging_table(time_hanging_inputs(limit_s)),
             "",
@@ -199,6 +216,28 @@ def accuracy_table(tables: dict[str, dict[str, tuple[int, int]]]) -> list[str]:
     return lines
 
 
+def hack_table(tables: dict[str, dict[str, tuple[int, int]]]) -> list[str]:
+    lines = [
+        "",
+        "## Reward hacks",
+        "",
+        "Wrong answers that are graded as correct: hedges, several answers, ranges, repeated prompts,",
+        "look-alikes. This grader passes all of them by construction.",
+        "The family of costly answers is left out; `Inputs that hang` has some of them.",
+        "",
+        "| family | answers | " + " | ".join(tables) + " |",
+        "|---|--:|" + "--:|" * len(tables),
+    ]
+    first = next(iter(tables.values()))
+    for name, (_, of) in first.items():
+        lines.append(
+            f"| {name} | {of} | " + " | ".join(str(table[name][0]) for table in tables.values()) + " |"
+        )
+    total = sum(of for _, of in first.values())
+    paid = [sum(count for count, _ in table.values()) for table in tables.values()]
+    return [*lines, f"| **all** | {total} | " + " | ".join(map(str, paid)) + " |"]
+
+
 def throughput_lines(ours: float, theirs: float, count: int) -> list[str]:
     return [
         "",
@@ -220,8 +259,9 @@ def hanging_table(rows: list[tuple[str, float, str, str]]) -> list[str]:
         "",
         "## Inputs that hang",
         "",
-        "The reference answer is `5`. This grader's time limit is 3 s. math-verify has limits of 5 s for",
-        "parsing and 5 s for the comparison, and runs in a process with an external time limit.",
+        "The reference answer is `5`. This grader has limits of size and steps, and 10 s of CPU time.",
+        "math-verify has limits of 5 s for parsing and 5 s for the comparison, and runs in a process with an",
+        "external limit.",
         "",
         "| candidate | this grader | verdict | math-verify, boxed |",
         "|---|--:|---|---|",

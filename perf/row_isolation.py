@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from posttrain.compiler.facts.model_shapes import architecture_names
 from posttrain.compiler.facts.shape_from_init import init_model_types, shape_from_init
 from posttrain.compiler.facts.transformers_config import transformers_config
 
 from posttrain.runtime.training.row_isolation import RowIsolation, measure_row_isolation
+from posttrain.spec.architectures.model_shapes import architecture_names
 
 _VOCABULARY = 97
 _LAYERS = 4

@@ -1,6 +1,7 @@
 """Starts `recipe` commands as forks of an interpreter that has imported the training stack.
 
 The imports take ten seconds of a processor, and every `recipe run` repeats them. A fork runs the same code.
+With POSTTRAIN_TEST_PRELOAD=no, every command is a new process.
 """
 
 import json
@@ -20,7 +21,13 @@ from posttrain.runtime.process_environment import forkserver_environment
 _SERVER = Path(__file__).parent / "preloaded_interpreter.py"
 _ENVIRONMENT = dict(os.environ)
 # No library reads these when it is imported.
-_NAMES_READ_LATE = ("PYTEST_", "RECIPE_", "POSTTRAIN_")
+_NAMES_READ_LATE = ("PYTEST_", "RECIPE_", "POSTTRAIN_", "JUDGE_")
+# Libraries set these in the test process. Workers do not inherit them.
+_NAMES_OF_LIBRARIES = (
+    *("KMP_", "TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK", "ACCELERATE_", "FSDP_", "RANK"),
+    *("HF_ALLOW_CODE_EVAL", "HF_HUB_DISABLE_PROGRESS_BARS", "TRANSFORMERS_VERBOSITY", "MLFLOW_", "TRACKIO_"),
+    *("HF_XET_HIGH_PERFORMANCE", "VLLM_NO_USAGE_STATS"),
+)
 
 
 class PreloadedProcess:
@@ -89,6 +96,8 @@ def _server() -> _Server:
 
 def can_preload() -> bool:
     """Whether the environment is that of the start of the tests: libraries read much of it when imported."""
+    if os.environ.get("POSTTRAIN_TEST_PRELOAD") == "no":
+        return False
     names = os.environ.keys() | _ENVIRONMENT.keys()
     changed = {name for name in names if os.environ.get(name) != _ENVIRONMENT.get(name)}
-    return all(name.startswith(_NAMES_READ_LATE) for name in changed)
+    return all(name.startswith(_NAMES_READ_LATE + _NAMES_OF_LIBRARIES) for name in changed)

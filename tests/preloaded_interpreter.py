@@ -51,6 +51,7 @@ def _import_stack() -> None:
     """Import what `recipe run` and its most frequent steps import."""
     from posttrain.runtime.catalog import CATALOG
     from posttrain.runtime.execution import executor
+    from posttrain.runtime.machine import installed_gpus
     from posttrain.runtime.verbs import export, model
 
     assert executor.__name__, "imports the runner of processes"
@@ -62,7 +63,8 @@ def _import_stack() -> None:
     for extension in (*found, export.EXTENSION, model.EXTENSION):
         for module in extension.preload:
             import_module(module)
-    if find_spec("deepspeed"):  # every training imports it where it is installed
+    if find_spec("deepspeed") and not installed_gpus():
+        # Where it is installed, every training imports it. It may open GPUs, which forks could not use then.
         import_module("deepspeed")
 
 

@@ -34,13 +34,13 @@ def run_command(*arguments: str | Path, cwd: Path | None = None) -> subprocess.C
     return subprocess.CompletedProcess(command, status, *texts)
 
 
-def start_command(*arguments: str | Path, log: Path) -> Process:
+def start_command(*arguments: str | Path, log: Path, cwd: Path | None = None) -> Process:
     """Start the command without waiting for it."""
     command = [*RECIPE_COMMAND, *map(str, arguments)]
     with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
         if arguments[0] in _TRAINS and can_preload():
-            return PreloadedProcess(*command[2:], stdin=nothing, stdout=output, stderr=output, cwd=None)
-        return subprocess.Popen(command, stdin=nothing, stdout=output, stderr=output)
+            return PreloadedProcess(*command[2:], stdin=nothing, stdout=output, stderr=output, cwd=cwd)
+        return subprocess.Popen(command, stdin=nothing, stdout=output, stderr=output, cwd=cwd)
 
 
 def wait_until(

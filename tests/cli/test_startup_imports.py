@@ -4,8 +4,11 @@ import os
 import subprocess
 import sys
 
+import click
 import pytest
 from tests.recipe_command import ROOT
+
+from posttrain.cli.main import main
 
 HEAVY = {
     "torch",
@@ -16,6 +19,7 @@ HEAVY = {
     "httpcore",
     "httpx",
     "numpy",
+    "pydantic",
     "pyarrow",
     "rich",
     "jsonschema",
@@ -38,8 +42,22 @@ COMMANDS = [
 def test_nothing_heavy_is_imported(arguments: tuple[str, ...]) -> None:
     imported = imported_modules(["-m", "posttrain.cli.main", *arguments], {})
     assert "click" in imported
-    uses_journal = arguments[0] in ("plan", "status")
-    assert not imported & (HEAVY - ({"sqlite3"} if uses_journal else set()))
+    needed = {"sqlite3"} if arguments[0] in ("plan", "status") else set[str]()
+    compiles = RECIPE in arguments
+    assert not imported & (HEAVY - needed - ({"pydantic"} if compiles else set()))
+
+
+def test_the_options_of_a_command_are_read_without_pydantic() -> None:
+    program = f"""
+import sys
+from click.testing import CliRunner
+from posttrain.cli.main import main
+for name in {list(main.list_commands(click.Context(main)))}:
+    result = CliRunner().invoke(main, [name, "--help"])
+    assert result.exit_code == 0, result.output
+    assert "pydantic" not in sys.modules, name
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_shell_completion_imports_nothing_heavy() -> None:

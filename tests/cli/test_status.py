@@ -2,6 +2,8 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +110,12 @@ def test_the_last_metrics_are_read_from_the_end_of_long_event_files(tmp_path: Pa
     lines = [json.dumps(event) for event in (early, filling, late, other)]
     events.write_text("\n".join(lines) + '\n{"kind": "metrics", "val')
     assert last_metrics(events) == {"loss": 1.5, "reward": 2.0}
+
+
+@pytest.mark.parametrize("command", ["status", "runs", "logs sft", "path sft"])
+def test_a_run_is_inspected_without_pydantic(home: Path, command: str) -> None:
+    program = [sys.executable, "-X", "importtime", "-m", "posttrain.cli.main", *command.split()]
+    done = subprocess.run([*program, "--home", home], capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "posttrain.runtime.store.home" in imported
+    assert "pydantic" not in imported

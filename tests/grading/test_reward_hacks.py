@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from posttrain.grading import AccuracyReward, ExtractionRules, grade_many
+from posttrain.grading import AccuracyReward, ExtractionRules, grade, grade_many
 
 FAMILIES = sorted((Path(__file__).parent / "hacks").glob("*.jsonl"))
 
@@ -44,6 +44,42 @@ def test_no_hack_in_a_box_is_paid(path):
 def is_boxable(candidate: str) -> bool:
     balanced = candidate.count("{") == candidate.count("}")
     return balanced and "\\boxed" not in candidate and candidate.strip() != ""
+
+
+UNSEEN = [
+    (r"\boxed{5}, wait no", "5"),
+    (r"\boxed{\frac{2}{3}}? No.", r"\frac{2}{3}"),
+    (r"\boxed{x^2+1} is wrong", "x^2+1"),
+    ("x^2-1 => x^2+1", "x^2+1"),
+    (r"x^2-1 \implies x^2+1", "x^2+1"),
+    ("my friend says 5", "5"),
+    ("the textbook claims 5", "5"),
+    ("The answer is 6; some get 5.", "5"),
+    ("It is hardly 5", "5"),
+    ("It is bounded by 5", "5"),
+    ("upper bound 5", "5"),
+]
+
+
+@pytest.mark.parametrize(("candidate", "reference"), UNSEEN)
+def test_hedges_found_after_the_suite_are_wrong(candidate, reference):
+    verdict = grade(candidate, reference)
+    assert verdict.equal is False, verdict
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reference"),
+    [
+        (r"\boxed{3}? Wait, no: \boxed{5}", "5"),
+        (r"2x = 6 \implies x = 3", "3"),
+        ("Ann is 20 years old.", "20"),
+        ("The answer is 4, not 5.", "4"),
+        ("The least common multiple is 12.", "12"),
+    ],
+)
+def test_real_answers_next_to_hedges_stay_correct(candidate, reference):
+    verdict = grade(candidate, reference)
+    assert verdict.equal is True, verdict
 
 
 def test_the_suite_is_large_and_without_duplicates():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from posttrain.grading import worker_process
+from posttrain.grading import worker_pool, worker_process
 from posttrain.grading.grader import grade_many
 from posttrain.grading.options import Options
 from posttrain.grading.worker_pool import WorkerPool
@@ -60,15 +60,20 @@ def test_a_reference_beyond_its_cpu_time_leaves_the_candidate_undecided(pool):
     assert outcome.reason == "the reference exceeds a limit: 0.05 s of CPU time"
 
 
-def stop_workers(pool, seen, signals, until):
-    """Send a signal to each new worker as soon as it has a task, until the event is set."""
-    while not until.is_set():
-        for child in Path("/proc/self/task").glob("*/children"):
-            for process in map(int, child.read_text().split()):
-                if process not in seen and pool.stats.tasks > len(seen) and len(seen) < signals[1]:
-                    seen.append(process)
-                    os.kill(process, signals[0])
-        time.sleep(0.002)
+@pytest.fixture
+def signalled_pool(monkeypatch):
+    """A pool whose worker gets the next signal of the list before each task."""
+    signals: list[int] = []
+
+    def send_with_signal(worker, *task):
+        if signals:
+            os.kill(worker.process.pid, signals.pop())
+        worker_process.send_task(worker, *task)
+
+    monkeypatch.setattr(worker_pool, "send_task", send_with_signal)
+    pool = WorkerPool(1)
+    yield pool, signals
+    pool.close()
 
 
 @pytest.mark.parametrize(
@@ -78,34 +83,22 @@ def stop_workers(pool, seen, signals, until):
         (2, None, "a worker exited with code -9, twice"),
     ],
 )
-def test_a_lost_task_is_graded_once_more_and_then_undecided(losses, equal, reason):
-    pool, seen, until = WorkerPool(1), list[int](), threading.Event()
-    killer = threading.Thread(target=stop_workers, args=(pool, seen, (signal.SIGKILL, losses), until))
-    killer.start()
-    try:
-        [outcome] = pool.run([Task(*SLOW, Options(), WAIT_S)])
-    finally:
-        until.set()
-        killer.join()
-        pool.close()
+def test_a_lost_task_is_graded_once_more_and_then_undecided(signalled_pool, losses, equal, reason):
+    pool, signals = signalled_pool
+    signals += [signal.SIGKILL] * losses
+    [outcome] = pool.run([Task(*SLOW, Options(), WAIT_S)])
     assert (outcome.equal, outcome.reason) == (equal, reason)
-    assert len(seen) == losses
+    assert signals == []
     assert pool.stats.retried == 1
 
 
-def test_a_stopped_worker_is_a_failure_of_the_machine(monkeypatch):
+def test_a_stopped_worker_is_a_failure_of_the_machine(signalled_pool, monkeypatch):
     """A worker that gets no CPU time never reaches its CPU limit: the wall clock ends it."""
     monkeypatch.setattr(worker_process, "MIN_WALL_SECONDS", 0.5)
     monkeypatch.setattr(worker_process, "WALL_FACTOR", 0.0)
-    pool, seen, until = WorkerPool(1), list[int](), threading.Event()
-    killer = threading.Thread(target=stop_workers, args=(pool, seen, (signal.SIGSTOP, 2), until))
-    killer.start()
-    try:
-        [outcome] = pool.run([Task(*SLOW, Options(), WAIT_S)])
-    finally:
-        until.set()
-        killer.join()
-        pool.close()
+    pool, signals = signalled_pool
+    signals += [signal.SIGSTOP] * 2
+    [outcome] = pool.run([Task(*SLOW, Options(), WAIT_S)])
     assert (outcome.equal, outcome.reason) == (None, "no answer of a worker within 0.5 s, twice")
     assert pool.stats.killed == 2
 

@@ -13,6 +13,7 @@ seed, the injected faults, and the results. The record has a line for each kill;
 
 import argparse
 import json
+import os
 import random
 import shutil
 import sqlite3
@@ -197,6 +198,7 @@ def main() -> int:
     options.add_argument("--record", type=Path, help="append a line for each kill to this file")
     options.add_argument("--folder", type=Path, help="the working folder; failed runs stay there")
     given = options.parse_args()
+    os.environ["POSTTRAIN_TEST_PRELOAD"] = "no"  # faults also hit the imports
     kinds = given.kinds.split(",")
     print(f"seed {given.seed}")
     if given.folder is not None:

@@ -7,13 +7,12 @@ the next kill hits that retry, and every other fault lets the client finish firs
 import os
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.recipe_command import run_command, wait_until
+from tests.recipe_command import Process, run_command, wait_until
 from tests.runtime.chaos_phases import await_kill_point
 from tests.runtime.chaos_run import TIMEOUT_SECONDS, ChaosRun, damaged_products
 from tests.runtime.process_tree import command_line, descendants, is_alive, kill_process, parent_pid
@@ -226,7 +225,7 @@ def _truncate(path: Path, draw: random.Random) -> None:
     os.truncate(path, draw.randrange(path.stat().st_size))
 
 
-def _wait_random(chaos_run: ChaosRun, client: subprocess.Popen[bytes]) -> None:
+def _wait_random(chaos_run: ChaosRun, client: Process) -> None:
     deadline = time.monotonic() + chaos_run.rng.uniform(0.3, chaos_run.seconds)
     while time.monotonic() < deadline and client.poll() is None:
         time.sleep(0.002)

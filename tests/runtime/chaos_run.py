@@ -1,10 +1,8 @@
 """A run under faults: its home, and its client."""
 
 import contextlib
-import os
 import random
 import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Generator, Mapping
@@ -12,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.recipe_command import RECIPE_COMMAND, find_processes, wait_until
+import pytest
+from tests.recipe_command import Process, find_processes, start_command, wait_until
 from tests.runtime.chaos_phases import HomeState, inspect_home, read_attempts
 from tests.runtime.process_tree import kill_process
 
@@ -38,7 +37,7 @@ class ChaosRun:
     # Steps with a receipt at the time of a fault, and the number of their starts by then.
     finished: dict[str, int] = field(default_factory=dict[str, int])
     committed: set[str] = field(default_factory=set[str])
-    client: subprocess.Popen[bytes] | None = None
+    client: Process | None = None
     started_at: float = 0.0
     # The runs and the attempts of steps before the client started.
     runs_before: int = 0
@@ -47,20 +46,14 @@ class ChaosRun:
     worker_killed: bool = False
     log_offset: int = 0
 
-    def start_client(
-        self, environment: Mapping[str, str] | None = None, cwd: Path | None = None
-    ) -> subprocess.Popen[bytes]:
-        with self.log.open("ab") as output:
-            return subprocess.Popen(
-                [*RECIPE_COMMAND, "run", str(RECIPE_FOLDER), "--home", str(self.home)],
-                stdout=output,
-                stderr=output,
-                stdin=subprocess.DEVNULL,
-                cwd=cwd,
-                env={**os.environ, **(environment or {})},
-            )
+    def start_client(self, environment: Mapping[str, str] | None = None, cwd: Path | None = None) -> Process:
+        arguments = ("run", RECIPE_FOLDER, "--home", self.home)
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in (environment or {}).items():
+                patch.setenv(name, value)
+            return start_command(*arguments, log=self.log, cwd=cwd)
 
-    def ensure_client(self, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    def ensure_client(self, environment: Mapping[str, str] | None = None) -> Process:
         """The running client, or a new one."""
         if self.client is None:
             self.runs_before, self.attempts_before = self.count_runs(), read_attempts(self.home)

@@ -1,10 +1,12 @@
 """One forkserver and one store for all tests that run stages."""
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 from tests.runtime.methods.stage_harness import StageHarness, compile_plan, recipe
 
+from posttrain.runtime.machine import installed_gpus
 from posttrain.runtime.runners.process import ProcessRunner
 
 
@@ -12,6 +14,10 @@ from posttrain.runtime.runners.process import ProcessRunner
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessRunner]:
     runner = ProcessRunner()
     runner.prepare(compile_plan(recipe()), ["sft"], tmp_path_factory.mktemp("warm"))
+    if find_spec("deepspeed") and not installed_gpus():
+        # Where it is installed, every training imports it. It may open GPUs, which forks could not use then.
+        assert runner._forkserver is not None
+        runner._forkserver.preload(["deepspeed"])
     yield runner
     runner.close()
 

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,7 +44,7 @@ def test_products_and_logs_are_found_by_stage(finished: tuple[Home, Path]) -> No
     log = find_log(home, run, "count")
     assert log is not None
     assert not log.is_empty
-    assert "".join(read_log(log, follow=False)) == "counted\n"
+    assert "".join(read_log(log, follow=False)).endswith("counted\n")
     for find in (find_product, find_log):
         with pytest.raises(UnknownName, match="did you mean `count`"):
             find(home, run, "cuont")
@@ -62,7 +61,7 @@ def test_following_the_log_of_a_finished_step_ends(finished: tuple[Home, Path]) 
     reader.start()
     reader.join(30)
     assert not reader.is_alive()
-    assert read == ["counted\n"]
+    assert "".join(read).endswith("counted\n")
 
 
 def test_a_log_is_followed_until_its_step_ends(tmp_path: Path) -> None:
@@ -144,8 +143,8 @@ def test_adoption_reports_each_step_and_records_a_run(tmp_path: Path) -> None:
     first, second = plan.steps
     parts = {**first.key_parts, "environment": "0" * 64}
     values = {**first.key_values, "environment": {"torch": "0"}}
-    newer = replace(first, key="f" * 64, key_parts=parts, key_values=values)
-    changed = replace(plan, steps=(newer, second))
+    newer = first.model_copy(update={"key": "f" * 64, "key_parts": parts, "key_values": values})
+    changed = plan.model_copy(update={"steps": (newer, second)})
     (adopted,) = adopt_stages(changed, home, ["count"], "same machine", options.recipe)
     assert adopted.outcome == "adopted"
     assert "same machine" in adopted.reason
@@ -153,8 +152,10 @@ def test_adoption_reports_each_step_and_records_a_run(tmp_path: Path) -> None:
     assert [step.entry.state for step in status.steps] == ["cached", "skipped"]
     assert status.steps[0].entry.reason == adopted.reason
 
-    other = replace(first, key="e" * 64, key_parts={**parts, "params": "0" * 64})
-    (refused,) = adopt_stages(replace(plan, steps=(other, second)), home, ["count"], "", options.recipe)
+    other = first.model_copy(update={"key": "e" * 64, "key_parts": {**parts, "params": "0" * 64}})
+    (refused,) = adopt_stages(
+        plan.model_copy(update={"steps": (other, second)}), home, ["count"], "", options.recipe
+    )
     assert refused.outcome == "refused"
     assert "not only the environment differs" in refused.reason
     assert len(list_runs(home)) == 2

@@ -3,7 +3,6 @@
 import json
 import sqlite3
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,7 +32,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     outcome, _ = compile_file(folder / "recipe.yaml", (), ())
     assert outcome.plan is not None
     first, second = outcome.plan.steps
-    plan = replace(outcome.plan, steps=(replace(first, estimate={"seconds": 90.0, "memory_gb": 2.5}), second))
+    plan = outcome.plan.model_copy(
+        update={"steps": (first.model_copy(update={"estimate": {"seconds": 90.0, "memory_gb": 2.5}}), second)}
+    )
     home = Home(folder / "home")
     run = new_run(home, plan, folder / "recipe.yaml")
     journal = Journal(run / "journal.sqlite")

@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +43,13 @@ def plan(tmp_path: Path) -> Plan:
 def probe_plan(plan: Plan, *, secrets: tuple[str, ...] = (), network: bool = True, gpus: int = 0) -> Plan:
     """The plan with a step that records its environment variables."""
     (step,) = plan.steps
-    resources = replace(step.resources, network=network, gpus=gpus)
+    resources = step.resources.model_copy(update={"network": network, "gpus": gpus})
     entry = "tests.runtime.environment_probe:run"
-    return replace(plan, steps=(replace(step, entry=entry, secrets=secrets, resources=resources),))
+    return plan.model_copy(
+        update={
+            "steps": (step.model_copy(update={"entry": entry, "secrets": secrets, "resources": resources}),)
+        }
+    )
 
 
 def run_probe(plan: Plan, folder: Path, *, forkserver: bool) -> dict[str, Any]:
@@ -109,7 +112,7 @@ def make_step(**changes: Any) -> Step:
         key_parts={},
         key_values={},
     )
-    return replace(step, **changes)
+    return step.model_copy(update=changes)
 
 
 _STEPS = st.builds(
@@ -244,7 +247,9 @@ def test_a_secret_that_a_step_prints_is_in_no_record(
     monkeypatch.setenv("PROBE", SENTINEL)
     (step,) = plan.steps
     home = Home(tmp_path / "home")
-    ended: RunResult = run_plan(replace(plan, steps=(replace(step, secrets=("PROBE",)),)), tmp_path, home)
+    ended: RunResult = run_plan(
+        plan.model_copy(update={"steps": (step.model_copy(update={"secrets": ("PROBE",)}),)}), tmp_path, home
+    )
     assert ended.states == {"work": "failed"}
     (log,) = home.root.glob("work/*/record/log")
     assert "*" * len(SENTINEL) in log.read_text()

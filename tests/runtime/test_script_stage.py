@@ -46,7 +46,7 @@ def test_nothing_that_a_program_started_outlives_the_run(folder: Path, how: sign
     wait_until(lambda: is_sleeping(seconds), "the program", client)
     os.kill(client.pid, how)
     client.wait(timeout=60)
-    wait_until(lambda: not is_sleeping(seconds), "the end of the program", seconds=30)
+    wait_until(lambda: not is_sleeping(seconds), "the end of the program")
 
 
 def is_sleeping(seconds: str) -> bool:

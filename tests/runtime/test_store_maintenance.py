@@ -104,7 +104,6 @@ def test_gc_leaves_alone_what_is_at_work(folder: Path) -> None:
     wait_until(
         lambda: "working directory that no run" in gc(folder, "--keep-runs", "0"),
         "the end of the nap",
-        seconds=30,
     )
     gc(folder, "--keep-runs", "0", "--yes")
     assert not nap.exists()

@@ -1,15 +1,14 @@
 """Endpoints in the parameters of a step."""
 
-from typing import Any
-
 from posttrain.spec.declarations import Endpoint
+from posttrain.spec.step_params.generation_params import EndpointIdentity
 
 
-def endpoint_identity(endpoint: Endpoint) -> dict[str, Any]:
+def endpoint_identity(endpoint: Endpoint) -> EndpointIdentity:
     """The properties of an endpoint that its completions depend on."""
-    identity: dict[str, Any] = {
-        "provider": endpoint.provider,
-        "model": endpoint.model,
-        "base_url": endpoint.base_url,
-    }
-    return {**identity, "extra_body": endpoint.extra_body} if endpoint.extra_body else identity
+    return EndpointIdentity(
+        provider=endpoint.provider,
+        model=endpoint.model,
+        base_url=endpoint.base_url,
+        extra_body=endpoint.extra_body,
+    )

@@ -2,9 +2,10 @@
 
 import click
 
-from posttrain.cli.compile import EXIT_ERRORS, InvalidUsage, recipe_file, settings_option
+from posttrain.cli.compile import recipe_file, settings_option
 from posttrain.cli.diagnostics_output import compile_or_exit
 from posttrain.cli.home_option import home_option, resolve_home
+from posttrain.cli.invalid_usage import EXIT_ERRORS, InvalidUsage
 
 
 @click.command("adopt")

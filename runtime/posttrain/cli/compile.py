@@ -1,27 +1,22 @@
-"""Compiles the recipe that a path names, and prints its diagnostics."""
+"""Compiles the recipe that a path names, and prints its diagnostics.
+
+The compiler is imported by the functions, because the options of a command are read without it.
+"""
 
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from posttrain.compiler.parsing.parse_codes import MAX_BYTES
-from posttrain.compiler.pipeline import CompileResult, compile_recipe
-from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
-from posttrain.runtime.catalog import CATALOG
-from posttrain.spec.diagnostic import Diagnostic
+from posttrain.cli.invalid_usage import InvalidUsage
 
-EXIT_ERRORS = 1
-EXIT_USAGE = 2
-
-
-class InvalidUsage(click.ClickException):
-    """An invalid command line: status 2."""
-
-    exit_code = EXIT_USAGE
+if TYPE_CHECKING:
+    from posttrain.compiler.pipeline import CompileResult
+    from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
+    from posttrain.spec.diagnostic import Diagnostic
 
 
 def settings_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,8 +58,10 @@ def compile_file(
     profiles: Sequence[str],
     locked: bool = False,
     allow_image_tags: bool = False,
-) -> tuple[CompileResult, CompileRequest]:
+) -> "tuple[CompileResult, CompileRequest]":
     """Compile a recipe file."""
+    from posttrain.compiler.pipeline import compile_recipe
+
     request = compile_request(path, settings, profiles, locked, allow_image_tags)
     return compile_recipe(request), request
 
@@ -75,8 +72,11 @@ def compile_request(
     profiles: Sequence[str],
     locked: bool = False,
     allow_image_tags: bool = False,
-) -> CompileRequest:
+) -> "CompileRequest":
     """The input of the compiler for a recipe file."""
+    from posttrain.compiler.parsing.parse_codes import MAX_BYTES
+    from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
+    from posttrain.runtime.catalog import CATALOG
     from posttrain.runtime.installed_stack import installed_stack
 
     pairs: list[tuple[str, str]] = []
@@ -109,7 +109,9 @@ def lock_file(recipe: Path) -> Path:
     return recipe.with_suffix(".lock")
 
 
-def _read_lock(recipe: Path) -> SourceFile:
+def _read_lock(recipe: Path) -> "SourceFile":
+    from posttrain.compiler.text.compile_request import SourceFile
+
     path = lock_file(recipe)
     try:
         return SourceFile(path.name, path.read_bytes())
@@ -150,7 +152,7 @@ def _resolve_file(folder: Path, name: str) -> Path | None:
         return None
 
 
-def print_diagnostics(diagnostics: Sequence[Diagnostic], path: Path) -> None:
+def print_diagnostics(diagnostics: "Sequence[Diagnostic]", path: Path) -> None:
     """Print diagnostics to standard error."""
     from posttrain.compiler.render.text_diagnostics import Styler, render_text
 
@@ -172,6 +174,8 @@ def display_path(path: Path) -> str:
 
 
 def _source_lines(path: Path) -> list[str]:
+    from posttrain.compiler.parsing.parse_codes import MAX_BYTES
+
     with path.open("rb") as file:
         return file.read(MAX_BYTES).decode("utf-8-sig", "replace").splitlines()
 

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from posttrain.cli.compile import EXIT_ERRORS, compile_file, display_path, print_diagnostics
-from posttrain.compiler.pipeline import CompileResult
+from posttrain.cli.compile import compile_file, display_path, print_diagnostics
+from posttrain.cli.invalid_usage import EXIT_ERRORS
 from posttrain.spec.diagnostic import Diagnostic, has_errors
+
+if TYPE_CHECKING:
+    from posttrain.compiler.pipeline import CompileResult
 
 FORMATS = ("text", "json", "github", "sarif")
 
@@ -57,7 +60,7 @@ def _spans(found: Diagnostic) -> list[Any]:
 
 def compile_or_exit(
     path: Path, settings: Sequence[str], profiles: Sequence[str], form: str = "text", locked: bool = False
-) -> CompileResult:
+) -> "CompileResult":
     """Compile a recipe. If it has errors, print its diagnostics and exit."""
     outcome, _ = compile_file(path, settings, profiles, locked)
     report_diagnostics(outcome.diagnostics, path, form, err=True)

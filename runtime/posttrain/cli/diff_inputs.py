@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from posttrain.cli.compile import InvalidUsage, compile_request, recipe_file
+from posttrain.cli.compile import compile_request, recipe_file
 from posttrain.cli.diagnostics_output import compile_or_exit
 from posttrain.cli.home_option import find_run, unknown_names_as_usage_errors
+from posttrain.cli.invalid_usage import InvalidUsage
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.runtime.inspection.run_lookup import read_plan
 from posttrain.runtime.store.home import Home

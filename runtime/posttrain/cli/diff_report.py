@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,10 @@ from posttrain.compiler.diff.recipe_diff import recipe_differences
 from posttrain.compiler.diff.step_diff import recipe_path
 from posttrain.compiler.diff.value_diff import ABSENT, Difference, dotted_path
 from posttrain.compiler.text.compile_request import CompileRequest
-from posttrain.spec.plan import Step
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Step
+
 
 # Parts of a key that are not in the text of a recipe.
 _NON_RECIPE_PARTS = ("file", "stack", "version")
@@ -27,7 +30,7 @@ class DiffReport:
 
     changes: tuple[Difference, ...]
     rerun: tuple[StepChange, ...]
-    removed: tuple[Step, ...]
+    removed: "tuple[Step, ...]"
     unchanged_count: int
     cached: frozenset[str]
 
@@ -36,7 +39,7 @@ class DiffReport:
         return not (self.changes or self.rerun or self.removed)
 
     @property
-    def pending(self) -> list[Step]:
+    def pending(self) -> "list[Step]":
         return [change.step for change in self.rerun if change.step.id not in self.cached]
 
     @staticmethod
@@ -180,7 +183,7 @@ def _step_json(change: StepChange, report: DiffReport) -> dict[str, Any]:
     }
 
 
-def _estimate_sum(steps: Iterable[Step], name: str) -> float | None:
+def _estimate_sum(steps: "Iterable[Step]", name: str) -> float | None:
     """The sum over the steps with an estimate; None if no step has one."""
     known = [step.estimate[name] for step in steps if step.estimate and step.estimate.get(name) is not None]
     return sum(known) if known else None

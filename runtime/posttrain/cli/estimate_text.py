@@ -1,10 +1,13 @@
 """Predicted time, memory and cost of steps, as text."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posttrain.runtime.report.number_format import format_duration, format_short_duration
-from posttrain.spec.plan import Step
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Step
+
 
 BLANK = ""
 # The kinds of steps that have a time estimate.
@@ -27,7 +30,7 @@ def estimate_phrase(estimate: Mapping[str, Any] | None) -> str:
     return ", ".join(cell for cell in estimate_cells(estimate) if cell)
 
 
-def total_estimate(steps: Sequence[Step]) -> str:
+def total_estimate(steps: "Sequence[Step]") -> str:
     """Time and cost of several steps in sequence; empty if no step has an estimate."""
     seconds, dollars = _known_values(steps, "seconds"), _known_values(steps, "dollars")
     if not seconds:
@@ -42,11 +45,11 @@ def total_estimate(steps: Sequence[Step]) -> str:
     return f"{text}; {unknown} of unknown duration" + (f": {why}" if why else "")
 
 
-def _known_values(steps: Iterable[Step], name: str) -> list[float]:
+def _known_values(steps: "Iterable[Step]", name: str) -> list[float]:
     return [step.estimate[name] for step in steps if step.estimate and step.estimate.get(name) is not None]
 
 
-def _time_range(steps: Sequence[Step]) -> str:
+def _time_range(steps: "Sequence[Step]") -> str:
     low, high = _known_values(steps, "seconds_min"), _known_values(steps, "seconds_max")
     return (
         f" ({format_short_duration(sum(low))} to {format_short_duration(sum(high))})" if low and high else ""

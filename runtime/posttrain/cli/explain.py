@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.compile import InvalidUsage
+from posttrain.cli.invalid_usage import InvalidUsage
 
 
 @click.command("explain")

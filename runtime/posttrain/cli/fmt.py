@@ -2,12 +2,16 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from posttrain.cli.compile import EXIT_ERRORS, InvalidUsage, recipe_file, use_color
-from posttrain.compiler.format.format_recipe import FormatResult, format_recipe
-from posttrain.compiler.text.compile_request import SourceFile
+from posttrain.cli.compile import recipe_file, use_color
+from posttrain.cli.invalid_usage import EXIT_ERRORS, InvalidUsage
+
+if TYPE_CHECKING:
+    from posttrain.compiler.format.format_recipe import FormatResult
+    from posttrain.compiler.text.compile_request import SourceFile
 
 
 @click.command("fmt")
@@ -23,6 +27,9 @@ def command(paths: tuple[str, ...], check: bool, diff: bool) -> None:
 
 def _format_file(path: str, check: bool, diff: bool) -> bool:
     """Format a file; with `check`, return whether it is formatted already."""
+    from posttrain.compiler.format.format_recipe import format_recipe
+    from posttrain.compiler.text.compile_request import SourceFile
+
     if path == "-":
         source, file = SourceFile("-", sys.stdin.buffer.read()), None
     else:
@@ -64,7 +71,7 @@ def _write(file: Path, text: str) -> None:
     click.echo(f"{file}: formatted")
 
 
-def _print_refusal(outcome: FormatResult, source: SourceFile) -> None:
+def _print_refusal(outcome: "FormatResult", source: "SourceFile") -> None:
     from posttrain.compiler.render.text_diagnostics import Styler, render_text
 
     if outcome.reason:
@@ -75,7 +82,7 @@ def _print_refusal(outcome: FormatResult, source: SourceFile) -> None:
     click.echo(render_text(outcome.diagnostics, texts, {}, styler), err=True, nl=False)
 
 
-def _print_diff(source: SourceFile, text: str) -> None:
+def _print_diff(source: "SourceFile", text: str) -> None:
     from difflib import unified_diff
 
     before = source.data.decode("utf-8-sig").splitlines(keepends=True)

@@ -5,8 +5,8 @@ import time
 
 import click
 
-from posttrain.cli.compile import InvalidUsage
 from posttrain.cli.home_option import home_option, resolve_home
+from posttrain.cli.invalid_usage import InvalidUsage
 
 _UNITS = {"m": 60, "h": 3600, "d": 86400}
 

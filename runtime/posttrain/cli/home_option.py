@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from posttrain.cli.compile import InvalidUsage
+from posttrain.cli.invalid_usage import InvalidUsage
 from posttrain.runtime.store.home import Home
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.compile import EXIT_ERRORS, InvalidUsage, recipe_file, settings_option
+from posttrain.cli.compile import recipe_file, settings_option
 from posttrain.cli.diagnostics_output import compile_or_exit
+from posttrain.cli.invalid_usage import EXIT_ERRORS, InvalidUsage
 
 
 @click.group("image")

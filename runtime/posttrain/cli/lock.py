@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posttrain.cli.compile import EXIT_ERRORS, compile_file, display_path, lock_file, recipe_file
+from posttrain.cli.compile import compile_file, display_path, lock_file, recipe_file
 from posttrain.cli.diagnostics_output import report_diagnostics
-from posttrain.compiler.lockfile.lock_entries import LockDifference
+from posttrain.cli.invalid_usage import EXIT_ERRORS
 from posttrain.spec.lockfile import EntryId, Lockfile, LockfileError
 
 if TYPE_CHECKING:
+    from posttrain.compiler.lockfile.lock_entries import LockDifference
     from posttrain.runtime.lockfile.lock_update import LockUpdate
 
 
@@ -81,7 +82,7 @@ def _check_lock(file: Path, needed: dict[EntryId, str | None], form: str) -> Non
         raise click.exceptions.Exit(EXIT_ERRORS)
 
 
-def _json_report(found: Sequence[LockDifference]) -> str:
+def _json_report(found: "Sequence[LockDifference]") -> str:
     import json
     from dataclasses import asdict
 

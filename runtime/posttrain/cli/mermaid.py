@@ -2,11 +2,15 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from posttrain.cli.estimate_text import estimate_phrase
 from posttrain.cli.text_tables import PENDING_STATES
 from posttrain.runtime.execution.dry_run import StepForecast
-from posttrain.spec.plan import Plan, Step
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Plan, Step
+
 
 _STYLES = {
     "cached": "fill:#e6f4ea,stroke:#2e7d32,color:#1b3d1f",
@@ -18,7 +22,7 @@ _STATE_TEXT = {"cached": "cached", "resume": "to resume", "run": "to run", "skip
 _SHAPES = {"gate": ("{", "}"), "data": ("[(", ")]")}
 
 
-def flowchart(plan: Plan, prospects: Mapping[str, StepForecast]) -> str:
+def flowchart(plan: "Plan", prospects: Mapping[str, StepForecast]) -> str:
     """The text of the chart. Gates are diamonds; dotted lines lead to the steps that wait for them."""
     names = {step.id: f"s{number}" for number, step in enumerate(plan.steps)}
     boxes = [
@@ -30,7 +34,7 @@ def flowchart(plan: Plan, prospects: Mapping[str, StepForecast]) -> str:
     return "\n  ".join(["flowchart TD", *boxes, *edges, *styles]) + "\n"
 
 
-def _node(step: Step, prospect: StepForecast) -> str:
+def _node(step: "Step", prospect: StepForecast) -> str:
     opening, closing = _SHAPES.get(step.kind, ("[", "]"))
     lines = [step.id, f"{step.kind}, {_STATE_TEXT[prospect.state]}"]
     if prospect.state in PENDING_STATES:
@@ -38,7 +42,7 @@ def _node(step: Step, prospect: StepForecast) -> str:
     return f'{opening}"{"<br/>".join(map(_escape, lines))}"{closing}'
 
 
-def _edges(step: Step, names: Mapping[str, str]) -> Iterator[str]:
+def _edges(step: "Step", names: Mapping[str, str]) -> Iterator[str]:
     drawn: set[tuple[str, str | None]] = set()
     for source in step.inputs.values():
         if (source.step, source.part) not in drawn:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.compile import EXIT_USAGE, InvalidUsage
+from posttrain.cli.invalid_usage import EXIT_USAGE, InvalidUsage
 
 _STARTERS = Path(__file__).parent / "starters"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")

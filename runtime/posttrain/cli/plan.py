@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posttrain.cli.compile import InvalidUsage, locked_option, recipe_file, settings_option
+from posttrain.cli.compile import locked_option, recipe_file, settings_option
 from posttrain.cli.diagnostics_output import compile_or_exit, diagnostics_option
 from posttrain.cli.home_option import home_option, resolve_home
+from posttrain.cli.invalid_usage import InvalidUsage
 from posttrain.cli.selection_options import parse_selection, select_steps, selection_options
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from posttrain.cli.compile import EXIT_ERRORS
 from posttrain.cli.home_option import find_run, home_option, resolve_home, unknown_names_as_usage_errors
+from posttrain.cli.invalid_usage import EXIT_ERRORS
 
 _MAX_SAMPLE = 160  # characters shown of a sample
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,10 @@ from posttrain.runtime.execution.run_observer import RunObserver
 from posttrain.runtime.execution.run_plan import RunResult
 from posttrain.runtime.execution.stop_request import StopRequest
 from posttrain.runtime.report.number_format import format_duration
-from posttrain.spec.plan import Plan
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Plan
+
 
 _STATE_STYLES = {
     "cached": ("=", "cyan"),
@@ -37,7 +40,7 @@ class ProgressDisplay(RunObserver):
     While steps execute, Ctrl-C requests a stop.
     """
 
-    def __init__(self, plan: Plan, stop_request: StopRequest) -> None:
+    def __init__(self, plan: "Plan", stop_request: StopRequest) -> None:
         self.stop_request = stop_request
         self.width = max(len(step.id) for step in plan.steps)
         self.start_time = time.monotonic()
@@ -149,8 +152,8 @@ def _relative_path(path: Path) -> str:
 def _detail(state: str, known: Mapping[str, Any]) -> str:
     if state not in ("done", "cached"):
         return str(known.get("reason", ""))
-    parts = [format_duration(known["cost"]["seconds"])] if state == "done" else []
-    return "  ".join(parts + result_lines(known.get("facts", {})))
+    parts = [format_duration(known["cost"]["seconds"])] if state == "done" else [known.get("reason", "")]
+    return "  ".join(filter(None, (*parts, *result_lines(known.get("facts", {})))))
 
 
 def _progress_bars() -> Any:

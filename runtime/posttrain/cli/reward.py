@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posttrain.cli.compile import (
-    EXIT_ERRORS,
-    InvalidUsage,
-    compile_request,
-    print_diagnostics,
-    recipe_file,
-    settings_option,
-)
-from posttrain.compiler.rewards.graph import RewardGraph as Compiled
-from posttrain.runtime.rewards.engine.graph import Graph, mean_of_present
+from posttrain.cli.compile import compile_request, print_diagnostics, recipe_file, settings_option
+from posttrain.cli.invalid_usage import EXIT_ERRORS, InvalidUsage
 
 if TYPE_CHECKING:
+    from posttrain.compiler.rewards.graph import RewardGraph as Compiled
+    from posttrain.runtime.rewards.engine.graph import Graph
     from posttrain.runtime.rewards.engine.score_file import ScoredRows
 
 _MAX_CELL = 28
@@ -53,6 +47,7 @@ def command(
 ) -> None:
     """Score rows with the reward NAME of the recipe at PATH, and show the value of every node."""
     from posttrain.runtime.errors import StepError
+    from posttrain.runtime.rewards.engine.graph import Graph
     from posttrain.runtime.rewards.engine.score_file import RowFileError, score_file
 
     file = recipe_file(path)
@@ -73,7 +68,7 @@ def command(
         click.echo(f"\n{len(scored.rows)} rows; range of the reward: {compiled.range}")
 
 
-def _reward_graph(file: Path, name: str, settings: Sequence[str], profiles: Sequence[str]) -> Compiled:
+def _reward_graph(file: Path, name: str, settings: Sequence[str], profiles: Sequence[str]) -> "Compiled":
     """The graph of the reward. On errors, print them and exit."""
     from posttrain.compiler.rewards.standalone_reward import compile_reward
     from posttrain.spec.suggestions import hint
@@ -89,7 +84,7 @@ def _reward_graph(file: Path, name: str, settings: Sequence[str], profiles: Sequ
     raise click.exceptions.Exit(EXIT_ERRORS)
 
 
-def _print_lines(graph: Graph, scored: "ScoredRows") -> None:
+def _print_lines(graph: "Graph", scored: "ScoredRows") -> None:
     scores = scored.scores
     for row in range(len(scored.rows)):
         line: dict[str, Any] = {
@@ -101,8 +96,9 @@ def _print_lines(graph: Graph, scored: "ScoredRows") -> None:
         click.echo(json.dumps({**line, "reasons": reasons} if reasons else line, ensure_ascii=False))
 
 
-def _print_table(graph: Graph, scored: "ScoredRows") -> None:
+def _print_table(graph: "Graph", scored: "ScoredRows") -> None:
     from posttrain.cli.text_tables import print_table
+    from posttrain.runtime.rewards.engine.graph import mean_of_present
 
     scores = scored.scores
     shown = graph.named_nodes

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posttrain.cli.compile import EXIT_ERRORS, InvalidUsage, locked_option, recipe_file, settings_option
+from posttrain.cli.compile import locked_option, recipe_file, settings_option
 from posttrain.cli.diagnostics_output import compile_or_exit
 from posttrain.cli.home_option import home_option, resolve_home
+from posttrain.cli.invalid_usage import EXIT_ERRORS, InvalidUsage
 from posttrain.cli.selection_options import parse_selection, select_steps, selection_options
 from posttrain.runtime.store.home import Home
-from posttrain.spec.plan import Plan
 
 if TYPE_CHECKING:
     from posttrain.runtime.execution.selection import SelectionOptions
+    from posttrain.spec.plan import Plan
 
 EXIT_INTERRUPTED = 130
 
@@ -59,7 +60,7 @@ def command(
         raise click.exceptions.Exit(status)
 
 
-def _run(plan: Plan, file: Path, home: Home, selection: "SelectionOptions | None") -> int:
+def _run(plan: "Plan", file: Path, home: Home, selection: "SelectionOptions | None") -> int:
     """Run the plan, print its progress and result, and return the exit status."""
     from posttrain.cli.progress_display import ProgressDisplay
     from posttrain.runtime.execution.run_errors import HomeNotWritable, SelectionError, UnmetRequirements

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posttrain.cli.compile import InvalidUsage
-from posttrain.spec.plan import Plan
+from posttrain.cli.invalid_usage import InvalidUsage
 
 if TYPE_CHECKING:
     from posttrain.runtime.execution.selection import Selection, SelectionOptions
+    from posttrain.spec.plan import Plan
 
 _OPTIONS = (
     ("--only", "only", "Run only these stages, with the models and datasets that they use."),
@@ -42,7 +42,7 @@ def parse_selection(
     )
 
 
-def select_steps(plan: Plan, options: "SelectionOptions | None") -> "Selection | None":
+def select_steps(plan: "Plan", options: "SelectionOptions | None") -> "Selection | None":
     """The steps that the options select; None without options."""
     if options is None:
         return None

@@ -2,20 +2,23 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from posttrain.cli.estimate_text import format_dollars
 from posttrain.runtime.execution.dry_run import StepForecast
 from posttrain.runtime.report.number_format import format_duration
-from posttrain.spec.plan import Step
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Step
+
 
 _WIDTH = 10
 _MAX_VALUE = 80
 
 
-def print_step_details(step: Step, prospect: StepForecast) -> None:
+def print_step_details(step: "Step", prospect: StepForecast) -> None:
     """Print all details of a step."""
     reason = f": {prospect.reason}" if prospect.reason else ""
     click.secho(f"{step.id}  {step.kind}  {prospect.state}{reason}", bold=True)
@@ -24,7 +27,7 @@ def print_step_details(step: Step, prospect: StepForecast) -> None:
             click.echo(f"  {name if index == 0 else '':<{_WIDTH}} {line}".rstrip())
 
 
-def _sections(step: Step) -> Iterator[tuple[str, list[str]]]:
+def _sections(step: "Step") -> Iterator[tuple[str, list[str]]]:
     estimate = step.estimate or {}
     yield "defined", [f"{step.place.file}:{step.place.line}:{step.place.column}"]
     yield "placement", [_placement(step), *estimate.get("why", [])]
@@ -44,7 +47,7 @@ def _sections(step: Step) -> Iterator[tuple[str, list[str]]]:
     yield "key", [step.key, *_key_lines(step)]
 
 
-def _placement(step: Step) -> str:
+def _placement(step: "Step") -> str:
     launch, gpus = step.launch, step.resources.gpus
     processes = f"{launch.processes} process{'es' if launch.processes > 1 else ''}"
     strategy = f" ({launch.strategy})" if launch.processes > 1 else ""
@@ -75,7 +78,7 @@ def _input_name(source: Any) -> str:
     return f"{source.step}.{source.part}" if source.part else source.step
 
 
-def _key_lines(step: Step) -> Iterator[str]:
+def _key_lines(step: "Step") -> Iterator[str]:
     """The parts of the key; long values are shortened."""
     for name, digest in step.key_parts.items():
         value = json.dumps(step.key_values.get(name), ensure_ascii=False)

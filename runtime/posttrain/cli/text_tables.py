@@ -3,11 +3,15 @@
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from posttrain.runtime.execution.dry_run import StepForecast
-from posttrain.spec.plan import Plan
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Plan
+
 
 _STATE_COLORS = {
     "cached": "green",
@@ -53,7 +57,7 @@ def _header_line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
-def print_plan_table(plan: Plan, prospects: Mapping[str, StepForecast], locked: bool = True) -> None:
+def print_plan_table(plan: "Plan", prospects: Mapping[str, StepForecast], locked: bool = True) -> None:
     """Print the steps of a plan with state and estimate, and a summary."""
     from posttrain.cli.estimate_text import estimate_cells, total_estimate
 
@@ -90,7 +94,7 @@ def print_plan_table(plan: Plan, prospects: Mapping[str, StepForecast], locked: 
         click.echo(f"not pinned to a revision: {what}; `recipe lock` pins them, for runs with --locked")
 
 
-def _unpinned_steps(plan: Plan) -> list[str]:
+def _unpinned_steps(plan: "Plan") -> list[str]:
     """The models and datasets that `recipe lock` pins: those without a revision and with pinned inputs."""
     pinned = {step.id: step.pinned for step in plan.steps}
     return [

@@ -2,8 +2,9 @@
 
 import click
 
-from posttrain.cli.compile import EXIT_ERRORS, compile_file, recipe_file, settings_option
+from posttrain.cli.compile import compile_file, recipe_file, settings_option
 from posttrain.cli.diagnostics_output import diagnostics_option, report_diagnostics
+from posttrain.cli.invalid_usage import EXIT_ERRORS
 
 
 @click.command("validate")

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posttrain.cli.compile import EXIT_ERRORS
 from posttrain.cli.home_option import home_option, resolve_home
+from posttrain.cli.invalid_usage import EXIT_ERRORS
 from posttrain.runtime.store.home import Home
 
 if TYPE_CHECKING:

@@ -25,15 +25,16 @@ vs aka equally possible possibility naive trap pretend imagine assume assumed su
 respectively depends depending sometimes unsure unclear
 """
 COMPARATIVE = """
-less greater fewer larger smaller bigger higher lower least most near close up above below over under
-between beyond within than approaching exceeds exceeding
+similar example far bound bounded hardly barely scarcely epsilon says claims claimed suggests tends
+including like less greater fewer larger smaller bigger higher lower least most near close up above below
+over under between beyond within than approaching exceeds exceeding
 """
 # Words that cannot be in the name of a counted thing: `5 squared`, `5 km or miles`, `5 point 5`.
 OPERATION = """
 plus minus multiplied divided squared cubed factorial half halves third thirds fourth fourths fifths
 sixths sevenths eighths ninths tenths hundredths thousandths tens hundreds thousands millions modulo mod
-power point to from at about approximately roughly around nearly almost but as well that which this it
-too
+power point to from at about with approximately roughly around nearly almost but as well that which this
+it too
 """
 TASK = """
 pretend imagine try test check ignore find compute calculate evaluate determine simplify solve express
@@ -52,6 +53,7 @@ GOALS = (
     rf"(?:need|have|needs|has|trying|going|try|us|order|how|required?)\s+to\s+(?:{GOAL_VERBS})",
 )
 HEARSAY = (
+    r"(?:some|others|people)\s+(?:get|got)",
     r"(?:people|some|others|you|they|many|one)\s+(?:\w+\s+)?(?:say|says|said|answer|claim|claims|think|believe)",
 )
 IN_UNIT = _pattern(NEGATIVE + ALTERNATIVE + COMPARATIVE + OPERATION)
@@ -60,6 +62,7 @@ DOUBT = _pattern(
     *GOALS,
     *HEARSAY,
     "but",
+    r"such\s+as|e\.g\.|for\s+example",
     r"many\s+as",
     r"too\s+(?:small|large|big|low|high|many|few|much)",
 )
@@ -69,6 +72,7 @@ BEFORE_VALUE = _pattern(
     "but",
     "more",
     *HEARSAY,
+    r"such\s+as|e\.g\.|for\s+example|including",
     r"many\s+as",
 )
 AFTER_VALUE = _pattern(

@@ -36,8 +36,12 @@ END_CHARACTERS = 2000
 # Marks other than words and punctuation, around the values of a sentence.
 MARKUP = re.compile(r"\\[a-zA-Z]+|[<>|~^_{}\[\]\\]")
 REFUSED_VALUE = re.compile(r"\b(?:not|isn't)\s+\S+\s*$", re.IGNORECASE)
+REFUSED_OTHER = re.compile(r",?\s+(?:and\s+)?not\s+(?=[-$\\\d(])[^,;]{1,40}$")
 # Stands between two values of which the last is the answer. Without it, they are a list.
 STATING = re.compile(r"(?<![A-Za-z])(?!(?:then|so|thus|hence|therefore|and|just)\b)[A-Za-z]{2,}|=|\\")
+REASON = re.compile(
+    r"\b(?:because|since|as|when|where|which|that|for|after|at|so|from|by|out|of)\b|(?<!\\)[,.;](?:\s|$)"
+)
 STATEMENT = re.compile(r"\b(?:is|are|was|were|of|because|since|as|by|for|in)\b", re.IGNORECASE)
 PREDICATE = re.compile(r".*(?:\bis\b|'s\b|\bare\b|\bequals?\b|=)\s*:?\s*(\S.*)$", re.DOTALL)
 CHOSEN_OPTION = re.compile(r"\b(?:option|choice)\s+\(?([A-J])\)?[\s.*]*$")
@@ -77,24 +81,38 @@ def answer_in_prose(text: str, reference: bool = False) -> str | None:
         return None if DOUBT.search(text) else option[1]
     answer = extract(text, NAMED_ANSWERS if has_later_answer(text) else EXPLICIT_ANSWERS)
     if answer is not None and answer != text:
-        if is_readable(answer) or DOUBT.search(answer):
-            return answer
-        return leading_value(answer) or (None if reference else concluding_value(answer)) or answer
-    if is_readable(text):
-        return None
-    if is_task(text):
-        return None
-    if DOUBT.search(text):
+        return _named_answer(text, REFUSED_OTHER.sub("", answer), reference)
+    return None if is_readable(text) or is_task(text) else _stated_answer(text, reference)
+
+
+def _named_answer(text: str, answer: str, reference: bool) -> str | None:
+    """The answer in the words after 'the answer is'."""
+    if answer.casefold().startswith("not "):
         return None if reference else concluding_value(text)
-    values = distinct_values(text)
+    if is_readable(answer) or DOUBT.search(answer):
+        return answer
+    return _leading_answer(answer) or (None if reference else concluding_value(answer)) or answer
+
+
+def _stated_answer(text: str, reference: bool) -> str | None:
+    """The answer of a text that does not name it."""
+    doubtful = DOUBT.search(text) is not None
+    values = [] if doubtful else distinct_values(text)
     if len(values) == 1:
         derived = DERIVED.search(text[: max(0, text.find(values[0]))])
         plain = not MARKUP.search(MATH.sub("", text))
         return values[0] if plain and not derived and not _is_unknown_noun(text, values[0]) else None
-    predicate = PREDICATE.match(text)
+    predicate = None if doubtful else PREDICATE.match(text)
     if predicate and is_readable(predicate[1]):
         return predicate[1]
     return None if reference else concluding_value(text)
+
+
+def _leading_answer(answer: str) -> str | None:
+    """The value at the start of a text, unless a second one follows before a reason: `12 cm / 13 cm`."""
+    value = leading_value(answer)
+    rest = REASON.split(answer.removeprefix(value), maxsplit=1)[0] if value else ""
+    return None if re.search(r"\d|[?|]", rest) else value
 
 
 def _is_unknown_noun(text: str, value: str) -> bool:
@@ -135,6 +153,8 @@ def _last_value(sentence: str, values: list[re.Match[str]]) -> str | None:
         denied = DENIED.search(sentence, _conclusion_start(sentence, min(before, end), end), end)
         return None if denied and not is_correction else predicate[1]
     between = sentence[before : last.start()]
+    if between.count("(") > between.count(")") and before:
+        return None
     doubtful = BEFORE_VALUE.search(sentence, _conclusion_start(sentence, before, last.start()), last.start())
     if doubtful or AFTER_VALUE.search(sentence, last.end()) or DERIVED.search(between):
         return None

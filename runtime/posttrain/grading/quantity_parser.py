@@ -90,7 +90,8 @@ def _with_unit(tokens: list[Token], start: int, parse_tokens: ParseTokens) -> No
             _with_unit(tokens[second_amount:], 1, parse_tokens),
         )
     value, unit = parse_tokens(tokens[:start]), unit_text(tokens[start:])
-    if parse_unit(unit) is None and not _is_counted_noun(unit, tokens[:start]):
+    remark = any(token.kind == "(" for token in tokens[start:])
+    if parse_unit(unit) is None and (remark or not _is_counted_noun(unit, tokens[:start])):
         raise ParseError("words that are not a unit")
     first, _, rest = unit.partition(" ")
     if first.lower() in SCALES:

@@ -33,9 +33,12 @@ ROUNDED = re.compile(
     re.IGNORECASE,
 )
 EQUATED = re.compile(
-    r"\s*,?\s+\(?(?:is|are|was|were|equals?|means|aka|i\.e\.,?|that\s+is|namely)\s*:?\s+(?:equal\s+to\s+)?"
-    r"|\s*(?:={2,3}|<=>|=>|->|\\(?:Rightarrow|implies|iff|Leftrightarrow|to|rightarrow|Longrightarrow)(?![a-zA-Z]))\s*",
+    r"\s*,?\s+\(?(?:is|are|was|were|equals?|means|aka|i\.e\.,?|that\s+is|namely)\s*:?\s+(?:equal\s+to\s+)?",
     re.IGNORECASE,
+)
+ARROW = re.compile(
+    r"\s*(?:={2,3}|<=>|=>|->"
+    r"|\\(?:Rightarrow|implies|iff|Leftrightarrow|to|rightarrow|Longrightarrow)(?![a-zA-Z]))\s*"
 )
 PARENTHESIZED = re.compile(r"^(?=\S*\d)(\S+)\s+\((?:or\s+)?(-?\d[\d./]*%?)\)$")
 VALUE_END = re.compile(r"[\d})$%][\s.,;:(]*(?:\\?[A-Za-z{}\\ ^\d]{1,24})?$")
@@ -65,9 +68,10 @@ def split_restatement(text: str) -> Restatement | None:
             return Restatement(tuple(parts[1:]), True)
     if found := PARENTHESIZED.match(text):
         return Restatement((found[1], found[2]), True)
-    parts = [part.strip() for part in EQUATED.split(text)]
-    if len(parts) > 1 and all(is_constant(part) for part in parts):
-        return Restatement(tuple(parts), False)
+    for pattern, is_value in ((EQUATED, is_constant), (ARROW, _is_expression)):
+        parts = [part.strip() for part in pattern.split(text)]
+        if len(parts) > 1 and all(is_value(part) for part in parts):
+            return Restatement(tuple(parts), False)
     return None
 
 
@@ -96,6 +100,13 @@ def coarse_unit(value: str) -> float:
 def is_constant(text: str) -> bool:
     """Whether a text is a value without variables."""
     return any(_is_constant_node(node) for node in interpretations(text, DEFAULTS))
+
+
+def _is_expression(text: str) -> bool:
+    """Whether a text is an expression with variables, but not a lone letter or a relation."""
+    nodes = interpretations(text, DEFAULTS)
+    expression = bool(nodes) and all(isinstance(node, SCALAR_NODES) and not is_label(node) for node in nodes)
+    return expression or is_constant(text)
 
 
 def _is_constant_node(node: Node) -> bool:

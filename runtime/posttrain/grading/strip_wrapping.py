@@ -132,15 +132,20 @@ def has_later_answer(text: str) -> bool:
 def _are_joined(text: str, end: int, start: int) -> bool:
     if start - end > MAX_CONNECTIVE:
         return False
-    return bool(CONNECTIVE.fullmatch(text, end, start) or ALTERNATIVE.search(text, end, start))
+    return bool(CONNECTIVE.fullmatch(text, end, start) or ALTERNATIVE.search(text[end:start]))
 
 
 BLANKS = r"(?:[\s$,;.:]|\\[,;! ()\[\]]|\\q?quad(?![a-z]))*"
 AND = r"(?:(?:[A-Za-z]+\s+){0,2}(?:and|or)\b|\\text\s*\{[^{}]{0,30}\b(?:and|or)\b[^{}]{0,20}\})"
 NAMED = r"(?:\\?[A-Za-z](?:_\{?\w{1,6}\}?)?(?:\([a-z]\))?\s*=)"
-ALTERNATIVE = re.compile(r"\b(?:or|alternatively|perhaps|maybe|possibly|though)\b", re.IGNORECASE)
+ALTERNATIVE = re.compile(
+    r"\b(?:or|alternatively|perhaps|maybe|possibly|though|vs|versus|else|otherwise)\b|^[^A-Za-z.]*[/|&][^A-Za-z.]*$",
+    re.IGNORECASE,
+)
 REFUSED_BOX = re.compile(
-    r"[\s$.)}\]]*(?:(?:is|was|would be)\s+(?:wrong|incorrect|false|not)\b|\?\s*no\b)", re.IGNORECASE
+    r"[\s$.)}\]]*(?:(?:is|was|would be)\s+(?:wrong|incorrect|false|not)\b"
+    r"|[?,]\s*(?:oh\s+)?(?:wait,?\s+)?no\b)",
+    re.IGNORECASE,
 )
 CONNECTIVE = re.compile(f"{BLANKS}(?:{AND}{BLANKS})?(?:{NAMED}{BLANKS})?")
 LATER = re.compile(r"\bfinal answer(?![^.\n:]{0,40}\\boxed)\b[^.\n:]{0,40}?(?:\bis\b|:)\s*\S", re.IGNORECASE)

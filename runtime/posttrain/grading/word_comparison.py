@@ -35,7 +35,7 @@ ITEM = re.compile(r"\s*(?:,|;|\band\b|&)\s*")
 
 def denies_words(one: str, two: str) -> bool:
     """Whether an answer is the negation of words, or a question: `!Paris`, `Paris?`."""
-    doubtful = DENIAL.match(one) or one.rstrip().endswith("?")
+    doubtful = DENIAL.match(one) or "?" in one
     return bool(doubtful and PLAIN_WORDS.fullmatch(two))
 
 

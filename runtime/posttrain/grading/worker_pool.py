@@ -13,7 +13,6 @@ import atexit
 import json
 import os
 import selectors
-import signal
 import sys
 import threading
 import time
@@ -23,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from posttrain.grading.context import Outcome
+from posttrain.grading.pool_call import NOT_STARTED, LostTask, PoolCall, exit_outcome
 from posttrain.grading.worker_process import (
     COMMAND,
     Task,
@@ -35,7 +35,6 @@ from posttrain.grading.worker_process import (
 
 MAX_WORKERS = 4
 READ_CHUNK_BYTES = 1 << 16
-CPU_LIMIT_EXIT = -signal.SIGPROF
 
 
 @dataclass(slots=True)
@@ -82,7 +81,7 @@ class WorkerPool:
             return Outcome(None, f"{outcome.reason}, twice", "limit")
         return outcome
 
-    def _run_tasks(self, tasks: list[Task], slots: int) -> "list[Outcome | LostTask]":
+    def _run_tasks(self, tasks: list[Task], slots: int) -> list[Outcome | LostTask]:
         """Run the tasks in as many workers as there are slots, and release the slots."""
         call = PoolCall(deque(enumerate(tasks)), [NOT_STARTED] * len(tasks), min(slots, len(tasks)))
         try:
@@ -102,7 +101,7 @@ class WorkerPool:
             acquired += 1
         return acquired
 
-    def _run_call(self, call: "PoolCall") -> None:
+    def _run_call(self, call: PoolCall) -> None:
         while True:
             while call.pending and len(call.workers) < call.slots:
                 call.workers.append(self._acquire_worker())
@@ -124,7 +123,7 @@ class WorkerPool:
         self.stats.started += 1
         return self.launcher.submit(start_worker).result()
 
-    def _wait_for_messages(self, call: "PoolCall") -> None:
+    def _wait_for_messages(self, call: PoolCall) -> None:
         busy = [worker for worker in call.workers if worker.is_busy]
         with selectors.DefaultSelector() as selector:
             for worker in busy:
@@ -138,7 +137,7 @@ class WorkerPool:
             if worker in call.workers and worker.is_busy and now >= worker.deadline:
                 self._handle_timeout(worker, call)
 
-    def _read_messages(self, worker: Worker, call: "PoolCall") -> None:
+    def _read_messages(self, worker: Worker, call: PoolCall) -> None:
         chunk = os.read(worker.stdout.fileno(), READ_CHUNK_BYTES)
         if not chunk:
             self._handle_exit(worker, call)
@@ -147,7 +146,7 @@ class WorkerPool:
         for line in lines:
             self._handle_message(worker, json.loads(line), call)
 
-    def _handle_message(self, worker: Worker, message: dict[str, Any], call: "PoolCall") -> None:
+    def _handle_message(self, worker: Worker, message: dict[str, Any], call: PoolCall) -> None:
         if "ready" in message:
             worker.ready = True
         elif worker.task is not None and worker.task_index is not None:
@@ -163,21 +162,21 @@ class WorkerPool:
         self.stats.longest_task_s = max(self.stats.longest_task_s, time.monotonic() - worker.started_at)
         worker.task_index = worker.task = None
 
-    def _handle_timeout(self, worker: Worker, call: "PoolCall") -> None:
+    def _handle_timeout(self, worker: Worker, call: PoolCall) -> None:
         if worker.task_index is not None and worker.task is not None:
             late = LostTask(f"no answer of a worker within {wall_seconds(worker.task):g} s")
             call.outcomes[worker.task_index] = worker.provisional or late
         self._discard(worker, call)
 
-    def _handle_exit(self, worker: Worker, call: "PoolCall") -> None:
+    def _handle_exit(self, worker: Worker, call: PoolCall) -> None:
         if worker.task_index is not None:
-            call.outcomes[worker.task_index] = worker.provisional or _exit_outcome(worker)
+            call.outcomes[worker.task_index] = worker.provisional or exit_outcome(worker)
         self._discard(worker, call)
         if not worker.ready:
             command = " ".join([sys.executable, *COMMAND, "0"])
             raise RuntimeError(f"cannot start a grading worker; run `{command}` to see the error")
 
-    def _discard(self, worker: Worker, call: "PoolCall") -> None:
+    def _discard(self, worker: Worker, call: PoolCall) -> None:
         call.workers.remove(worker)
         self._kill(worker)
         if worker.task_index is not None:
@@ -200,37 +199,6 @@ class WorkerPool:
         for worker in workers:
             stop_worker(worker)
         self.launcher.shutdown(wait=False)
-
-
-@dataclass(frozen=True, slots=True)
-class LostTask:
-    """A task without an outcome, for a reason that is not in its texts."""
-
-    reason: str
-
-
-NOT_STARTED = LostTask("the comparison did not start")
-
-
-def _exit_outcome(worker: Worker) -> Outcome | LostTask:
-    """The outcome of a task whose worker has exited."""
-    code = worker.process.wait()
-    if code != CPU_LIMIT_EXIT or worker.task is None:
-        return LostTask(f"a worker exited with code {code}")
-    limit = f"exceeds a limit: {worker.task.cpu_seconds:g} s of CPU time"
-    if worker.stage == "reference":
-        return Outcome(None, f"the reference {limit}", "limit")
-    return Outcome(False, f"the candidate {limit}", "limit")
-
-
-@dataclass(slots=True)
-class PoolCall:
-    """The state of one run of tasks: pending tasks, outcomes and workers."""
-
-    pending: "deque[tuple[int, Task]]"
-    outcomes: list[Outcome | LostTask]
-    slots: int
-    workers: list[Worker] = field(default_factory=list[Worker])
 
 
 @dataclass(slots=True)

@@ -10,19 +10,24 @@ from posttrain.runtime.engines.completion_log import Prompt
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.rows_io import read_rows
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.step_params.generation_params import FewShotOptions, GenerationParams
+from posttrain.spec.step_params.train_params import TrainStepParams
+
+# Parameters with a prompt format.
+PromptingParams = GenerationParams | TrainStepParams
 
 _PLACEHOLDER = "{prompt}"  # the only placeholder: a template can contain other braces
 Row = Mapping[str, Any]
 
 
-def render_prompts(context: StepContext, tokenizer: Any, rows: Sequence[Row]) -> list[str]:
+def render_prompts(context: StepContext[PromptingParams], tokenizer: Any, rows: Sequence[Row]) -> list[str]:
     """The prompt of each row as the text that the model receives."""
     return [render_prompt(prompt, tokenizer) for prompt in build_prompts(context, tokenizer, rows)]
 
 
-def uses_chat_template(context: StepContext, generator: Any) -> bool:
+def uses_chat_template(context: StepContext[PromptingParams], generator: Any) -> bool:
     """Whether text prompts are rendered with the chat template."""
-    prompt_format = context.params["prompts"]
+    prompt_format = context.params.prompts
     has_template = generator.chat_template is not None
     if prompt_format == "chat" and not has_template:
         raise StepError(
@@ -32,18 +37,17 @@ def uses_chat_template(context: StepContext, generator: Any) -> bool:
     return prompt_format == "chat" or (prompt_format == "auto" and has_template)
 
 
-def build_prompts(context: StepContext, generator: Any, rows: Sequence[Row]) -> list[Prompt]:
+def build_prompts(context: StepContext[PromptingParams], generator: Any, rows: Sequence[Row]) -> list[Prompt]:
     """The prompt of each row: messages when the stage uses the chat template, otherwise text.
 
     `generator` has a `chat_template`, which is None when it accepts text only.
     """
     chat = uses_chat_template(context, generator)
     template = _read_template(context.files.get("template"))
-    shots = _few_shot_examples(context, rows)
+    few_shot = context.params.few_shot if isinstance(context.params, GenerationParams) else None
+    shots = _few_shot_examples(context, few_shot, rows) if few_shot else None
     return [
-        _build_prompt(row["prompt"], template, [], {}, chat)
-        if shots is None
-        else _build_prompt(row["prompt"], template, shots[place], context.params["few_shot"], chat)
+        _build_prompt(row["prompt"], template, shots[place] if shots else [], few_shot, chat)
         for place, row in enumerate(rows)
     ]
 
@@ -56,7 +60,7 @@ def _build_prompt(
     prompt_value: Any,
     template: str,
     shots: Sequence[tuple[str, str]],
-    few_shot_options: Mapping[str, Any],
+    few_shot: FewShotOptions | None,
     chat: bool,
 ) -> Prompt:
     if prompt_value is None:
@@ -73,28 +77,24 @@ def _build_prompt(
             for role, text in zip(("user", "assistant"), shot, strict=True)
         ]
         return [*turns, {"role": "user", "content": question}]
-    return (
-        "".join(
-            f"{prompt}{few_shot_options['target_delimiter']}{answer}{few_shot_options['fewshot_delimiter']}"
-            for prompt, answer in before
-        )
-        + question
-    )
-
-
-def _few_shot_examples(context: StepContext, rows: Sequence[Row]) -> list[list[tuple[str, str]]] | None:
-    """The few-shot examples of each row: the first of one random order, without the row itself."""
-    few_shot = context.params.get("few_shot")
     if few_shot is None:
-        return None
+        return question
+    delimiter, end = few_shot.target_delimiter, few_shot.fewshot_delimiter
+    return "".join(f"{prompt}{delimiter}{answer}{end}" for prompt, answer in before) + question
+
+
+def _few_shot_examples(
+    context: StepContext, few_shot: FewShotOptions, rows: Sequence[Row]
+) -> list[list[tuple[str, str]]]:
+    """The few-shot examples of each row: the first of one random order, without the row itself."""
     examples = [
-        (row["prompt"], str(row[few_shot["answer"]]))
+        (row["prompt"], str(row[few_shot.answer]))
         for row in read_rows(context.inputs["few_shot"], context.part("few_shot"))
-        if row["prompt"] is not None and row[few_shot["answer"]] is not None
+        if row["prompt"] is not None and row[few_shot.answer] is not None
     ]
     examples = list(dict.fromkeys(examples))
-    random.Random(few_shot["seed"]).shuffle(examples)
-    return [_pick_examples(examples, row["prompt"], few_shot["num_fewshot"]) for row in rows]
+    random.Random(few_shot.seed).shuffle(examples)
+    return [_pick_examples(examples, row["prompt"], few_shot.num_fewshot) for row in rows]
 
 
 def _pick_examples(shots: Sequence[tuple[str, str]], prompt: Any, count: int) -> list[tuple[str, str]]:

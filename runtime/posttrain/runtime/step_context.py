@@ -3,10 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from posttrain.runtime.events import EventWriter
 from posttrain.spec.plan import Step
+
+if TYPE_CHECKING:
+    # Code that does not read the parameters writes `StepContext` alone.
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    ParamsT = DefaultTypeVar("ParamsT", covariant=True, default=Any)
+else:
+    ParamsT = TypeVar("ParamsT", covariant=True)
 
 
 @dataclass
@@ -17,8 +25,10 @@ class StopRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepContext:
+class StepContext(Generic[ParamsT]):
     step: Step
+    # The parameters of the step, parsed with the model of its kind.
+    params: ParamsT
     # The folders of the input products, by role.
     inputs: Mapping[str, Path]
     # Copies of the user's files, by role, as of the start of the run.
@@ -31,10 +41,6 @@ class StepContext:
     stop: StopRequest = field(default_factory=StopRequest)
     # Facts about the product that the manifest records.
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
-
-    @property
-    def params(self) -> Any:
-        return self.step.params
 
     @property
     def checkpoints(self) -> Path:

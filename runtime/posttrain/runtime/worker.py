@@ -27,9 +27,9 @@ from posttrain.runtime.errors import (
     failure_record,
 )
 from posttrain.runtime.events import EventWriter
+from posttrain.runtime.plan_params import read_step, read_step_params
 from posttrain.runtime.step_context import StepContext, StopRequest
 from posttrain.runtime.store.checksums import with_checksum
-from posttrain.spec.plan import step_from_dict
 
 if TYPE_CHECKING:
     from resource import struct_rusage
@@ -40,7 +40,7 @@ def main(work: Path) -> int:
     began = time.monotonic()
     try:
         context = create_context(work)
-    except OSError as error:
+    except (OSError, StepError) as error:
         return _write_failure(work, error, _measure_cost(began))
     signal.signal(signal.SIGTERM, _stop_handler(context.stop))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client handles interrupts
@@ -84,8 +84,10 @@ def create_context(work: Path) -> StepContext:
     record.mkdir(exist_ok=True)
     events = EventWriter(record / "events.jsonl")
     events.emit("started", attempt=job["attempt"])
+    step = read_step(record / "step.json")
     return StepContext(
-        step=step_from_dict(atomic_io.read_json(record / "step.json")),
+        step=step,
+        params=read_step_params(step),
         inputs={role: Path(path) for role, path in job["inputs"].items()},
         files={role: Path(path) for role, path in job["files"].items()},
         out=out,

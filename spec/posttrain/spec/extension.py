@@ -99,7 +99,11 @@ class Method(Extension):
     accepts: tuple[Columns, ...]
     schedule: Callable[[Any, int], Schedule]
     # Parameters that change speed, memory or reports but never the result. They are not part of the key.
+    # The compiler decides about the micro-batch size, by `batch_level_loss` among others.
     neutral: Callable[[Any], tuple[str, ...]] = lambda _: ()
+    # Whether the loss is not a sum over the rows or tokens of an optimizer step, so that the result depends
+    # on its division into micro-batches and processes. These are then part of the key.
+    batch_level_loss: Callable[[Any], bool] = lambda _: True
     needs_reward: bool = False
     needs_reference: bool = False
     # The TRL configuration class whose arguments `trl:` accepts; None for methods without TRL.

@@ -6,10 +6,12 @@ recipe names (`{env: NAME}`) reaches the steps that use it, whatever the rules a
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from posttrain.spec.plan import Step
 from posttrain.spec.record import record
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Step
 
 # pass: the user's value. set: the value of the rule. drop: no value. secret: see `HUB_CREDENTIAL`.
 Action = Literal["pass", "set", "drop", "secret"]
@@ -55,7 +57,7 @@ class VariableRule:
             return name == self.name
         return name.startswith(self.name[:-1]) and _CREDENTIAL.search(name) is None
 
-    def applies_to(self, step: Step) -> bool:
+    def applies_to(self, step: "Step") -> bool:
         """Whether the step is in the scope of the rule."""
         match self.scope:
             case "every":

@@ -137,7 +137,7 @@ _INTERPRETER: Rules = (
     *rules_of(
         "set",
         "OMP_NUM_THREADS MKL_NUM_THREADS",
-        "The cores of the step (`hardware.cpus`), which like all of the placement are not part of the key.",
+        "The cores of the step (`hardware.cpus`), which are not part of the key.",
         value="{cpus}",
         unreported=True,
     ),

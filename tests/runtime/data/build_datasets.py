@@ -10,6 +10,7 @@ from posttrain.compiler.pipeline import CompileResult, compile_recipe
 from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG, load_entry
 from posttrain.runtime.events import EventWriter
+from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.rows_io import dataset_parts, read_rows
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.plan import Plan, plan_from_json, plan_to_json
@@ -59,6 +60,7 @@ class BuiltDatasets:
         out.mkdir(parents=True)
         context = StepContext(
             step=step,
+            params=read_step_params(step),
             inputs={role: self.folder / source.step for role, source in step.inputs.items()},
             files={role: self.folder / "user" / file.path for role, file in step.files.items()},
             out=out,

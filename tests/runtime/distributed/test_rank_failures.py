@@ -39,7 +39,9 @@ def run_two_ranks(
     )  # fmt: skip
     (work / "record").mkdir()
     events = EventWriter(work / "record" / "events.jsonl")
-    context = StepContext(step=step, inputs={}, files={}, out=work / "files", work=work, events=events)
+    context = StepContext(
+        step=step, params=None, inputs={}, files={}, out=work / "files", work=work, events=events
+    )
     with pytest.raises(StepError) as raised:
         rank_launcher.run_ranks(
             context, run, rank_launcher.ProcessHooks(die_with_parent, exit_process, lambda: None)

@@ -1,6 +1,5 @@
 """The batch over several processes, and the arguments of TRL's trainers for strategies and engines."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -98,7 +97,7 @@ def test_trl_has_the_arguments_of_vllm_that_are_given(kind: str, monkeypatch: py
 def test_engines_that_are_not_there_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     vllm = Launch(engine="vllm", rollouts={"mode": "server", "gpus": 1})
     monkeypatch.setattr(vllm_rollouts, "find_spec", lambda _: None)
-    assert vllm_engine_arguments(replace(vllm, engine="transformers")) == {}
+    assert vllm_engine_arguments(vllm.model_copy(update={"engine": "transformers"})) == {}
     with pytest.raises(StepError, match="vLLM, which is not installed"):
         vllm_engine_arguments(vllm)
     monkeypatch.setattr(vllm_rollouts, "find_spec", lambda _: "there")

@@ -1,7 +1,5 @@
 """The arguments of vLLM, without vLLM itself; test_vllm_colocate.py runs vLLM."""
 
-from dataclasses import replace
-
 import pytest
 
 from posttrain.compiler.checks.reserved_trl_args import reserved_args
@@ -32,7 +30,8 @@ def test_a_prompt_that_vllm_would_refuse_is_told_at_once(launch: Launch, prompt:
 def test_trl_has_what_a_method_is_told() -> None:
     assert vllm_trainer_arguments(COLOCATE, {}, 512) == {"vllm_max_model_length": 512}
     assert vllm_trainer_arguments(SERVER, {}, 512) == {}
-    assert vllm_trainer_arguments(replace(COLOCATE, engine="transformers"), {"loss_type": "vespo"}, 512) == {}
+    without = COLOCATE.model_copy(update={"engine": "transformers"})
+    assert vllm_trainer_arguments(without, {"loss_type": "vespo"}, 512) == {}
     arguments = vllm_trainer_arguments(COLOCATE, {"loss_type": "vespo"}, 512)
     assert arguments == {"vllm_max_model_length": 512, "vllm_importance_sampling_mode": "token_truncate"}
     assert arguments.keys() <= config_arguments("GRPOConfig").keys()

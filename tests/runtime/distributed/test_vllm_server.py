@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -62,17 +63,18 @@ def context_in(tmp_path: Path) -> StepContext:
         id="it",
         kind="train",
         entry="",
-        params={"seed": 3},
+        params={},
         place=SourceLocation(file="recipe.yaml", line=1, column=1),
         key="",
         key_parts={},
         key_values={},
         secrets=("TOKEN",),
-        launch=replace(LAUNCH, processes=1, strategy="single"),
+        launch=LAUNCH.model_copy(update={"processes": 1, "strategy": "single"}),
         resources=Resources(gpus=5),
     )
     return StepContext(
         step=step,
+        params=SimpleNamespace(seed=3),
         inputs={"model": tmp_path / "base"},
         files={},
         out=tmp_path / "files",
@@ -253,6 +255,8 @@ def test_a_stage_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
 
 
 def test_other_plans_have_no_server(context: StepContext) -> None:
-    step = replace(context.step, launch=replace(LAUNCH, rollouts={"mode": "colocate"}))
+    step = context.step.model_copy(
+        update={"launch": LAUNCH.model_copy(update={"rollouts": {"mode": "colocate"}})}
+    )
     with vllm_server.run_vllm_server(replace(context, step=step), ROOM, 0) as arguments:
         assert arguments == {}

@@ -1,6 +1,5 @@
 """The command line of a stage's vLLM server, read by TRL's own parser."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from tests.runtime.distributed.test_vllm_server import LAUNCH, ROOM
@@ -25,7 +24,7 @@ def test_trl_makes_of_the_command_what_is_meant() -> None:
 
 
 def test_what_is_not_said_is_left_to_vllm() -> None:
-    launch = replace(LAUNCH, rollouts={"mode": "server", "gpus": 2})
+    launch = LAUNCH.model_copy(update={"rollouts": {"mode": "server", "gpus": 2}})
     line = vllm_server.server_command(Path("weights"), 1, launch, -1, 5)
     divided = ["--tensor_parallel_size", "2", "--data_parallel_size", "1"]
     assert line[7:] == [*divided, "--max_model_len", "-1", "--seed", "5"]

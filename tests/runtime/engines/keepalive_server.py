@@ -32,7 +32,7 @@ def keepalive_server(
             answer(self, len(server.clients))
 
         def do_GET(self) -> None:
-            server.clients.append(-1)
+            send_response(self, 200, b"")
 
         def log_message(self, *_: Any) -> None:
             return

@@ -22,6 +22,7 @@ from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.engines.http import HttpGenerator
 from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.step_context import StopRequest
+from posttrain.spec.step_params.generation_params import SamplingOptions
 
 SAMPLING = {
     "temperature": 0.0,
@@ -31,6 +32,7 @@ SAMPLING = {
     "repetition_penalty": 1.0,
     "max_tokens": 9,
     "n": 1,
+    "batch_size": 1,
     "stop": [],
     "continuous_batching": False,
 }
@@ -54,7 +56,7 @@ def asked(
     kept = CompletionLog(path, prompts, drawn["n"])
     order = GenerationRequest(
         prompts=prompts,
-        sampling=drawn,
+        sampling=SamplingOptions(**drawn),
         seed=7,
         log=kept,
         progress=lambda _done, _total: None,
@@ -281,7 +283,7 @@ def test_a_plain_prompt_goes_to_the_interface_for_text():
         kept = CompletionLog(None, ["2+2="], 1)
         order = GenerationRequest(
             prompts=["2+2="],
-            sampling=SAMPLING,
+            sampling=SamplingOptions(**SAMPLING),
             seed=1,
             log=kept,
             progress=lambda _d, _t: None,
@@ -293,7 +295,7 @@ def test_a_plain_prompt_goes_to_the_interface_for_text():
                 HttpGenerator(endpoint(wild, provider=provider)).generate(
                     GenerationRequest(
                         prompts=["2+2="],
-                        sampling=SAMPLING,
+                        sampling=SamplingOptions(**SAMPLING),
                         seed=1,
                         log=CompletionLog(None, ["2+2="], 1),
                         progress=lambda _d, _t: None,

@@ -20,9 +20,11 @@ from tests.runtime.engines.misbehaving_server import (
 )
 from tests.runtime.engines.proxy_server import FakeProxy, run_proxy
 
+from posttrain.runtime.distributed import vllm_server
 from posttrain.runtime.engines import connection_pool
 from posttrain.runtime.environment_proxies import exempt_loopback, proxy_for
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.process_environment import forkserver_environment
 
 pytestmark = pytest.mark.usefixtures("without_proxies")
 
@@ -155,6 +157,18 @@ def test_a_worker_uses_no_proxy_for_the_loopback_interface() -> None:
     exempt = "b.example,localhost,127.0.0.1,::1"
     variables = {"https_proxy": "http://proxy:3128", "NO_PROXY": "b.example,localhost"}
     assert exempt_loopback(variables) == {"NO_PROXY": exempt, "no_proxy": exempt}
+
+
+def test_a_worker_inherits_the_proxies() -> None:
+    inherited = forkserver_environment({"HTTPS_PROXY": "http://proxy:3128"})
+    assert inherited["HTTPS_PROXY"] == "http://proxy:3128"
+    assert "127.0.0.1" in inherited["NO_PROXY"].split(",")
+
+
+def test_the_health_of_a_local_vllm_server_is_asked_without_a_proxy(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with keepalive_server(fine) as server:
+        assert vllm_server._is_healthy(server.server_port)
 
 
 def port_of(wild: FakeServer) -> int:

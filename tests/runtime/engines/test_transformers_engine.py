@@ -11,6 +11,7 @@ from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.engines.transformers_generator import TransformersGenerator
 from posttrain.runtime.errors import Interrupted
 from posttrain.runtime.step_context import StopRequest
+from posttrain.spec.step_params.generation_params import SamplingOptions
 
 GREEDY = {
     "temperature": 0.0,
@@ -46,7 +47,7 @@ def written(
     kept = CompletionLog(path, TEXTS, sampling["n"])
     order = GenerationRequest(
         prompts=TEXTS,
-        sampling=sampling,
+        sampling=SamplingOptions(**sampling),
         seed=seed,
         log=kept,
         progress=lambda _done, _total: None,

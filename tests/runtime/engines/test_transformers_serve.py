@@ -18,6 +18,7 @@ from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.engines.http import HttpGenerator
 from posttrain.runtime.engines.transformers_generator import generate
 from posttrain.runtime.step_context import StopRequest
+from posttrain.spec.step_params.generation_params import SamplingOptions
 
 SAMPLING = {
     "temperature": 0.0,
@@ -111,7 +112,7 @@ def _written(where: dict[str, object], prompts: list[Prompt], path: Path) -> lis
     kept = CompletionLog(path, prompts, 1)
     order = GenerationRequest(
         prompts=prompts,
-        sampling=SAMPLING,
+        sampling=SamplingOptions(**SAMPLING),
         seed=1,
         log=kept,
         progress=lambda _done, _total: None,

@@ -1,6 +1,6 @@
 """The vLLM engine with a real vLLM, on a GPU or with the CPU build."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +21,7 @@ from posttrain.runtime.engines.transformers_generator import generate
 from posttrain.runtime.engines.vllm import run, sampling_kwargs
 from posttrain.runtime.step_context import StopRequest
 from posttrain.spec.plan import Launch
+from posttrain.spec.step_params.generation_params import ModelTarget, SamplingOptions
 
 SAMPLING = {
     "temperature": 0.0,
@@ -49,7 +50,7 @@ def a_step(folder: Path, work: Path) -> Any:
     resources, launch = SimpleNamespace(gpus=0), SimpleNamespace(rollouts={"gpu_memory_utilization": 0.5})
     return SimpleNamespace(
         inputs={"model": folder},
-        params={"seed": 3},
+        params=SimpleNamespace(seed=3),
         step=SimpleNamespace(resources=resources, launch=launch),
         work=work,
     )
@@ -71,12 +72,12 @@ def test_vllm_has_what_the_engine_gives_it(
 ) -> None:
     known: Any = import_module("vllm.engine.arg_utils").EngineArgs
     monkeypatch.setattr(vllm, "LLM", Made)
-    made: Any = run(a_step(tiny_model, tmp_path), {"role": "model"})
+    made: Any = run(a_step(tiny_model, tmp_path), ModelTarget(name="model", role="model", engine="vllm"))
     given = made._model.given
     assert len(given) == 8
     assert given.keys() <= named(known)
     kept = CompletionLog(None, PROMPTS, 1)
-    order: Any = SimpleNamespace(sampling=SAMPLING, seed=5, log=kept)
+    order: Any = SimpleNamespace(sampling=SamplingOptions(**SAMPLING), seed=5, log=kept)
     result = sampling_kwargs(order, 0)
     made = vllm.SamplingParams(**result)
     assert {name: getattr(made, name) for name in result if name != "stop"} == {
@@ -117,7 +118,7 @@ def test_vllm_has_what_trl_gives_it_for_a_trainer(vllm: Any, monkeypatch: pytest
 
 def test_vllm_takes_the_command_line_of_the_server(vllm: Any) -> None:
     launch = Launch(engine="vllm", rollouts={"mode": "server", "gpus": 4, "gpu_memory_utilization": 0.8})
-    launch = replace(launch, rollouts={**launch.rollouts, "tensor_parallel_size": 2})
+    launch = launch.model_copy(update={"rollouts": {**launch.rollouts, "tensor_parallel_size": 2}})
     line = vllm_server.server_command(Path("weights"), 8123, launch, 512, 5)
     args, more = vllm_serve.make_parser().parse_args_and_config(line[1:], return_remaining_strings=True)
     made = vllm_serve.build_command(args, more)
@@ -141,7 +142,7 @@ def test_it_writes_what_transformers_writes(
     monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    writer: Any = run(a_step(tiny_model, tmp_path), {"role": "model"})
+    writer: Any = run(a_step(tiny_model, tmp_path), ModelTarget(name="model", role="model", engine="vllm"))
     model, tokenizer = (one.from_pretrained(tiny_model) for one in (AutoModelForCausalLM, AutoTokenizer))
 
     def there(path: Path | None = None, **sampling: Any) -> list[list[Completion]]:
@@ -149,7 +150,7 @@ def test_it_writes_what_transformers_writes(
         kept = CompletionLog(path, PROMPTS, drawn["n"])
         order = GenerationRequest(
             prompts=PROMPTS,
-            sampling=drawn,
+            sampling=SamplingOptions(**drawn),
             seed=5,
             log=kept,
             progress=lambda _done, _total: None,
@@ -158,7 +159,8 @@ def test_it_writes_what_transformers_writes(
         return writer.generate(order)
 
     def here(**sampling: Any) -> list[list[Completion]]:
-        return generate(model, tokenizer, PROMPTS, {**SAMPLING, **sampling}, 5, lambda _done, _total: None)
+        options = SamplingOptions(**{**SAMPLING, **sampling})
+        return generate(model, tokenizer, PROMPTS, options, 5, lambda _done, _total: None)
 
     path = tmp_path / "replies.jsonl"
     assert there(path) == here()

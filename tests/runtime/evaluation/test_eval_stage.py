@@ -9,6 +9,7 @@ import pytest
 from tests.runtime.methods.stage_harness import StageHarness, compile_plan, recipe
 
 from posttrain.runtime.events import read_events
+from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.store.products import Product
 
 EVAL = "data: sums.test, reward: solution, metrics: {right: right, shaped: format}"
@@ -118,6 +119,7 @@ def _prompts(bench: StageHarness, plan: Any, made: dict[str, Product]) -> list[s
     step = plan.step("check")
     context = StepContext(
         step=step,
+        params=read_step_params(step),
         inputs={role: made[given.step].files for role, given in step.inputs.items()},
         files={role: bench.root / file.path for role, file in step.files.items()},
         out=bench.root,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.events import EventWriter
+from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.plan import SourceLocation, Step
 
@@ -61,9 +62,9 @@ def run_gate(
     """Run the verb, and return its output."""
     from posttrain.runtime.verbs.gate import run
 
-    context = gate_context(
-        folder, inputs, {"conditions": list(conditions), "correction": correction, "seed": 1}
-    )
+    outcomes = {"on_fail": "stop", "on_inconclusive": "stop"}
+    params = {"conditions": list(conditions), "correction": correction, "seed": 1, **outcomes}
+    context = gate_context(folder, inputs, params)
     run(context)
     result = json.loads((context.out / "verdict.json").read_text())
     assert result == context.facts
@@ -85,6 +86,7 @@ def gate_context(folder: Path, inputs: Mapping[str, Path], params: Mapping[str, 
     )
     return StepContext(
         step=step,
+        params=read_step_params(step),
         inputs={f"eval:{name}": path for name, path in inputs.items()},
         files={},
         out=out,

@@ -14,7 +14,10 @@ from posttrain.spec.plan import SourceLocation, Step
 
 def step(id: str, **params: Any) -> Step:
     place = SourceLocation(file="recipe.yaml", line=1, column=1)
-    return Step(id=id, kind="x", entry="x:y", params=params, place=place, key="", key_parts={}, key_values={})
+    params = {"conditions": [], "correction": "holm", "seed": 1, **params}
+    return Step(
+        id=id, kind="gate", entry="x:y", params=params, place=place, key="", key_parts={}, key_values={}
+    )
 
 
 def decided(verdict: str) -> Product:

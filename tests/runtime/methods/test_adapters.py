@@ -12,6 +12,7 @@ from posttrain.runtime.models import peft_adapters, quantization
 from posttrain.runtime.models.merge_check import check_merged_logits, probe_tokens
 from posttrain.runtime.models.model_loader import load_model, load_tokenizer
 from posttrain.runtime.store.products import Product
+from posttrain.spec.step_params.train_params import AdapterOptions
 
 pytestmark = pytest.mark.slow
 
@@ -186,7 +187,7 @@ def test_a_stage_in_four_bits_says_so_before_its_first_step(bench: StageHarness)
     plan = compile_plan(recipe(f"it: {{train: sft, model: base, adapter: {{type: qlora}}, {_ROWS}}}"))
     step = plan.step("it")
     bench.prepare_step(plan, step)
-    assert quantization.quantization_type(step.params["adapter"], bench.home.root) == "nf4"
+    assert quantization.quantization_type(AdapterOptions(**step.params["adapter"]), bench.home.root) == "nf4"
     if bench.wait(step) != 0:  # a machine with a GPU trains it successfully
         assert "nf4 quantization needs" in bench.failure(step)["message"]
 

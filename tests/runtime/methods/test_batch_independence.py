@@ -1,107 +1,81 @@
-"""The weights after training do not depend on how a batch is divided into micro-batches and processes.
-
-The last step of an epoch has fewer rows than the others here, and not a multiple of the micro-batch size.
-SGD keeps the differences as small as those of the gradients.
-"""
-
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+"""The weights after training do not depend on how a batch is divided into micro-batches and processes, or the
+division is in the key."""
 
 import pytest
-from tests.runtime.methods.stage_harness import StageHarness, compile_plan, recipe
-
-pytestmark = pytest.mark.slow
-
-_ROWS = "epochs: 1, batch_size: 24, learning_rate: 0.1"  # 64 rows: steps of 24, 24 and 16
-_ROLLOUTS = "max_steps: 2, num_prompts: 6, num_generations: 4, learning_rate: 0.1, max_completion_length: 4"
-# A reward that differs between the completions of a prompt.
-_REWARD = (
-    "returns: {sum: [format, right]}",
-    "returns: {sum: [format, right, {length: {of: completion}}]}",
+from tests.runtime.methods.batch_divisions import (
+    DEPENDENT,
+    DIVISIONS,
+    INDEPENDENT,
+    ROLLOUTS,
+    WHOLE,
+    WHOLE_BATCH,
+    Case,
+    Deviations,
+    Division,
+    key,
 )
-# The largest deviation, as a share of the largest change of a weight.
-_TOLERANCE = 1e-3
+from tests.runtime.methods.stage_harness import StageHarness
 
-ROWS = {
-    "sft": "sft",
-    "dpo": "dpo",
-    "ipo": "ipo",
-    "simpo": "simpo",
-    "reward model": "reward_model",
-    "kto without KL": "kto, loss_type: apo_zero_unpaired",
-    "cpo without SFT loss": "cpo, cpo_alpha: 0.0",
-}
-ROLLOUTS = {
-    "grpo": "grpo",
-    "rloo": "rloo",
-    "grpo with an entropy bonus": "grpo, entropy_coef: 0.5",
-    "grpo per completion, truncated ones masked": "grpo, loss_type: grpo, mask_truncated_completions: true",
-}
+# As a share of the largest change of a weight. perf/batch_independence.md has the measured values.
+_TOLERANCE = 1e-4
 
 
-def deviation(bench: StageHarness, case: str, other: str = "", processes: int = 1) -> float:
-    """The largest difference that another division makes, as a share of the largest change of a weight."""
-    whole, divided = trained(bench, case, "", 1), trained(bench, case, other, processes)
-    start = weights(bench.run(recipe())["sft"].files)
-    moved = max(float((whole[name] - one).abs().max()) for name, one in start.items() if name in whole)
-    assert moved > 1e-5, "training has changed the weights"
-    return max(float((whole[name] - divided[name]).abs().max()) for name in whole) / moved
+@pytest.fixture(scope="module")
+def deviations(bench: StageHarness) -> Deviations:
+    return Deviations(bench)
 
 
-def trained(bench: StageHarness, case: str, more: str, processes: int) -> dict[str, Any]:
-    method, _, params = case.partition(", ")
-    rollouts = method in ("grpo", "rloo")
-    given = ", ".join(part for part in (_ROLLOUTS if rollouts else _ROWS, params, more) if part)
-    reward = "reward: solution, " if rollouts else ""
-    stage = (
-        f"it: {{train: {method}, model: sft, data: sums.train, {reward}trl: {{optim: sgd}},"
-        f" params: {{{given}}}}}"
-    )
-    plan = compile_plan(recipe(stage).replace(*_REWARD))
-    step = plan.step("it")
-    step = replace(
-        step, launch=replace(step.launch, processes=processes, strategy="ddp" if processes > 1 else "single")
-    )
-    bench.reset_step(step)  # the keys may be equal
-    return weights(bench.run_step(plan, step).files)
+@pytest.mark.slow
+@pytest.mark.parametrize("division", DIVISIONS, ids=str)
+@pytest.mark.parametrize("case", INDEPENDENT.values(), ids=INDEPENDENT)
+def test_weights_do_not_depend_on_the_division(
+    case: Case, division: Division, deviations: Deviations
+) -> None:
+    assert deviations.deviation(case, division) < _TOLERANCE
 
 
-def weights(folder: Path) -> dict[str, Any]:
-    from safetensors.torch import load_file
-
-    return {
-        name: one
-        for file in sorted(folder.glob("*.safetensors"))
-        for name, one in load_file(str(file)).items()
-    }
+@pytest.mark.parametrize("division", DIVISIONS, ids=str)
+@pytest.mark.parametrize("case", INDEPENDENT.values(), ids=INDEPENDENT)
+def test_the_division_is_not_in_the_key_without_need(case: Case, division: Division) -> None:
+    assert key(case, division) == key(case, WHOLE)
 
 
-@pytest.mark.parametrize("case", ROWS.values(), ids=ROWS)
-def test_micro_batches_of_rows(case: str, bench: StageHarness) -> None:
-    assert deviation(bench, case, "micro_batch_size: 6") < _TOLERANCE
+@pytest.mark.slow
+@pytest.mark.parametrize("case", DEPENDENT.values(), ids=DEPENDENT)
+def test_rules_of_the_key_have_a_reason(case: Case, deviations: Deviations) -> None:
+    assert deviations.deviation(case, Division(6, 2)) > _TOLERANCE
+
+
+@pytest.mark.parametrize("division", DIVISIONS, ids=str)
+@pytest.mark.parametrize("case", DEPENDENT.values(), ids=DEPENDENT)
+def test_the_division_is_in_the_key_of_what_depends_on_it(case: Case, division: Division) -> None:
+    same = case == DEPENDENT["sft, packed"] and division.processes == 1
+    assert (key(case, division) == key(case, WHOLE)) is same
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ROLLOUTS.values(), ids=ROLLOUTS)
+def test_micro_batches_of_rollouts(case: Case, deviations: Deviations) -> None:
+    assert deviations.deviation(case, Division(8, 1)) < _TOLERANCE
+    assert key(case, Division(8, 1)) == key(case, WHOLE)
+
+
+@pytest.mark.slow
+def test_each_process_samples_its_own_completions(deviations: Deviations) -> None:
+    assert deviations.deviation(ROLLOUTS["grpo"], Division(12, 2)) > _TOLERANCE
 
 
 @pytest.mark.parametrize("case", ROLLOUTS.values(), ids=ROLLOUTS)
-def test_micro_batches_of_rollouts(case: str, bench: StageHarness) -> None:
-    assert deviation(bench, case, "micro_batch_size: 8") < _TOLERANCE
+def test_the_processes_of_rollouts_are_in_the_key(case: Case) -> None:
+    keys = {key(case, Division(4, processes)) for processes in (1, 2, 3)}
+    assert len(keys) == 3
 
 
-_REPEATED = "accelerate repeats rows to fill the last micro-batches, and a mean over rows includes them"
+@pytest.mark.slow
+def test_a_loss_over_the_batch_depends_on_the_processes(deviations: Deviations) -> None:
+    assert deviations.deviation(WHOLE_BATCH["dpo, aot"], Division(None, 2)) > _TOLERANCE
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        "sft",
-        pytest.param("dpo", marks=pytest.mark.xfail(reason=_REPEATED)),
-        pytest.param("reward_model", marks=pytest.mark.xfail(reason=_REPEATED)),
-    ],
-)
-def test_two_processes(case: str, bench: StageHarness) -> None:
-    assert deviation(bench, case, "micro_batch_size: 6", processes=2) < _TOLERANCE
-
-
-@pytest.mark.parametrize("case", ["sft", "dpo"])
-def test_two_processes_without_a_partial_batch(case: str, bench: StageHarness) -> None:
-    assert deviation(bench, f"{case}, max_steps: 2", "micro_batch_size: 6", processes=2) < _TOLERANCE
+@pytest.mark.parametrize("case", WHOLE_BATCH.values(), ids=WHOLE_BATCH)
+def test_the_processes_of_a_loss_over_the_batch_are_in_the_key(case: Case) -> None:
+    assert key(case, Division(None, 2)) != key(case, WHOLE)

@@ -30,6 +30,8 @@ from posttrain.spec.hardware import Placement, Rollouts
 from posttrain.spec.inference import FewShot, Sampling
 from posttrain.spec.model_declaration import Adapter, RandomInit
 from posttrain.spec.plan import Launch
+from posttrain.spec.step_params.generation_params import SamplingOptions
+from posttrain.spec.step_params.train_params import AdapterOptions
 from posttrain.spec.train_stage import InLoopEval
 
 SECTIONS = (Adapter, RandomInit, Sampling, Rollouts, Placement, InLoopEval, FewShot, Benchmark)
@@ -260,7 +262,9 @@ def test_values_reach_trl_as_they_are(
     with pytest.raises(Passed):
         load_entry(step.entry)(create_context(bench.work(step)))
     params = step.params["params"]
-    unset = {key for key in keys if params[key] == getattr(method.params(), key, None)}
+    fields = fields_of(method.params)
+    defaults = {key: dump_declaration(fields[key].default) for key in keys if not fields[key].required}
+    unset = {key for key in defaults if params[key] == defaults[key]}
     assert unset == AT_DEFAULT.get(method.name, set()), "each value differs from the default"
     assert {key: listed(seen[key]) for key in keys} == {key: listed(params[key]) for key in keys}
 
@@ -274,11 +278,13 @@ def listed(value: Any) -> Any:
 
 def test_an_adapter_becomes_pefts_configuration() -> None:
     model = torch.nn.ModuleDict({"q_proj": torch.nn.Linear(4, 4), "v_proj": torch.nn.Linear(4, 4)})
-    adapter = Adapter(r=4, lora_alpha=12.0, use_rslora=True, lora_dropout=0.25, target_modules=["v_proj"])
-    made = new_lora_config(dump_declaration(adapter), model, "CAUSAL_LM")
+    adapter = Adapter(r=4, lora_alpha=12.0, use_rslora=True, lora_dropout=0.25, target_modules=("v_proj",))
+    made = new_lora_config(AdapterOptions(**dict(adapter)), model, "CAUSAL_LM")
     for key in (key for key, argument in LIBRARY_ARGUMENTS["Adapter"].items() if argument.same_name):
         expected = getattr(adapter, key)
-        assert (sorted(getattr(made, key)) if key == "target_modules" else getattr(made, key)) == expected
+        assert (
+            tuple(sorted(getattr(made, key))) if key == "target_modules" else getattr(made, key)
+        ) == expected
 
 
 def test_a_shape_becomes_the_configuration_of_transformers() -> None:
@@ -293,7 +299,7 @@ def test_a_shape_becomes_the_configuration_of_transformers() -> None:
         initializer_range=0.03,
         tie_word_embeddings=False,
     )
-    config = random_model(dump_declaration(shape), Tokenizer(), 1).config
+    config = random_model(shape, Tokenizer(), 1).config
     for key in (key for key, argument in LIBRARY_ARGUMENTS["RandomInit"].items() if argument.same_name):
         assert getattr(config, key) == getattr(shape, key), key
 
@@ -319,15 +325,16 @@ def test_sampling_is_passed_to_vllm_and_transformers() -> None:
         stop=["x"],
     )
     given = dump_declaration(sampling)
+    options = SamplingOptions.model_validate({name: given[name] for name in given if name != "seed"})
     order = GenerationRequest(
         prompts=["a"],
-        sampling=given,
+        sampling=options,
         seed=5,
         log=CompletionLog(None, ["a"], 3),
         progress=lambda _done, _total: None,
         stop=StopRequest(),
     )
-    vllm, transformers = sampling_kwargs(order, 0), generation_kwargs(given)
+    vllm, transformers = sampling_kwargs(order, 0), generation_kwargs(options)
     for key, argument in LIBRARY_ARGUMENTS["Sampling"].items():
         if argument.same_name and key != "seed":  # the seed of a prompt is derived from the stage's seed
             assert vllm[key] == given[key], key

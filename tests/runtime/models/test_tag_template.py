@@ -6,6 +6,7 @@ import pytest
 
 from posttrain.runtime.models.character_tokenizer import build_character_tokenizer
 from posttrain.runtime.models.tag_template import tag_chat_template
+from posttrain.spec.model_declaration import Tags
 
 OPEN, CLOSE = "<think>", "</think>"
 TAGS: dict[str, Any] = {"think": [OPEN, CLOSE], "answer": ["<answer>", "</answer>"], "system": None}
@@ -16,7 +17,7 @@ def rendered(tags: dict[str, Any], messages: list[dict[str, str]], **how: Any) -
     tokenizer = build_character_tokenizer(
         "abcdefghijklmnopqrstuvwxyz0123456789+= ", [OPEN, CLOSE, "<answer>", "</answer>"]
     )
-    tokenizer.chat_template = tag_chat_template(tags)
+    tokenizer.chat_template = tag_chat_template(Tags(**tags))
     return tokenizer.apply_chat_template(messages, tokenize=False, **how)
 
 
@@ -33,7 +34,7 @@ def test_what_is_learnt_goes_on_from_the_prompt(opening: str) -> None:
 
 def test_the_end_is_learnt_and_the_prompt_is_not() -> None:
     tokenizer = build_character_tokenizer("0123456789+= ", [OPEN, CLOSE])
-    tokenizer.chat_template = tag_chat_template(TAGS)
+    tokenizer.chat_template = tag_chat_template(Tags(**TAGS))
     encoded = tokenizer.apply_chat_template(
         [*ASKED, {"role": "assistant", "content": "3"}],
         return_assistant_tokens_mask=True,

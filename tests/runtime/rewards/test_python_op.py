@@ -203,4 +203,4 @@ def test_a_hanging_call_ends_with_the_process_that_made_it(tmp_path: Path):
     assert alive(called)
     caller.kill()
     caller.wait()
-    wait_until(lambda: not alive(called), "the end of the called process", seconds=30)
+    wait_until(lambda: not alive(called), "the end of the called process")

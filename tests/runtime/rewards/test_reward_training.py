@@ -1,14 +1,12 @@
 """An eval and GRPO with a reward that combines a judge and a user-defined function."""
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
-from tests.recipe_command import RECIPE_COMMAND, TINY_RECIPE, product_path
+from tests.recipe_command import TINY_RECIPE, product_path, run_command
 from tests.runtime.rewards.fake_judge_server import FakeJudge, run_judge
 
 from posttrain.runtime.events import read_events
@@ -46,7 +44,10 @@ def by_length(body: dict[str, Any]) -> tuple[int, str]:
     return 200, f"it has {len(text)} characters\nVERDICT: {max(0, 10 - len(text))}"
 
 
-def test_a_model_is_measured_and_trained_by_a_judge_and_a_function(tmp_path: Path):
+def test_a_model_is_measured_and_trained_by_a_judge_and_a_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("JUDGE_KEY", "s3cret-of-the-judge")
     shutil.copytree(TINY_RECIPE, tmp_path / "recipe")
     recipe = tmp_path / "recipe" / "recipe.yaml"
     head = recipe.read_text().partition("rewards:\n")[0]
@@ -54,9 +55,7 @@ def test_a_model_is_measured_and_trained_by_a_judge_and_a_function(tmp_path: Pat
     with run_judge(FakeJudge(answer=by_length)) as model:
         critic = f"{{provider: vllm, model: m, base_url: '{model.url}', api_key: {{env: JUDGE_KEY}}}}"
         recipe.write_text(f"{head}endpoints:\n  critic: {critic}\n{NODES}")
-        command = [*RECIPE_COMMAND, "run", str(recipe), "--home", str(tmp_path / "home")]
-        environment = {**os.environ, "JUDGE_KEY": "s3cret-of-the-judge"}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = run_command("run", recipe, "--home", tmp_path / "home")
     assert done.returncode == 0, done.stdout + done.stderr
     assert all(seen["headers"]["authorization"] == "Bearer s3cret-of-the-judge" for seen in model.requests)
 

@@ -6,17 +6,20 @@ from typing import Any
 import pytest
 
 from posttrain.runtime.training.early_stopping import EarlyStopping
+from posttrain.spec.step_params.train_params import InLoopEvalOptions
 
 
 def early_stopping(**changed: Any) -> EarlyStopping:
-    defaults = {
+    defaults: dict[str, Any] = {
+        "eval_steps": 1,
+        "evals": {},
         "metric_for_best_model": "check.accuracy",
         "greater_is_better": True,
         "early_stopping_threshold": 0.0,
         "early_stopping_patience": None,
         "keep": "best",
     }
-    return EarlyStopping({**defaults, **changed})
+    return EarlyStopping(InLoopEvalOptions(**{**defaults, **changed}))
 
 
 def updates(one: EarlyStopping, *values: float | None) -> list[bool]:

@@ -3,7 +3,9 @@
 import pytest
 from tests.runtime.methods.stage_harness import StageHarness, recipe
 
-from posttrain.runtime.verbs.model_card import render_card
+from posttrain.runtime.verbs.model_card import Origin, render_card
+from posttrain.spec.plan import SourceLocation, Step
+from posttrain.spec.step_params.artifact_params import ModelStepParams
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +30,27 @@ def test_a_card_tells_how_the_model_was_made(bench: StageHarness) -> None:
 
 
 def test_a_published_base_is_named_for_the_hub() -> None:
-    params = {"from": "ORG/NAME", "revision": "1" * 40}
-    text = render_card([({"id": "models.base", "kind": "model", "params": params}, {})])
+    params = ModelStepParams(
+        init=None,
+        from_="ORG/NAME",
+        revision="1" * 40,
+        tokenizer=None,
+        chat_template=None,
+        tags=None,
+        dtype="auto",
+        quantize="none",
+        seed=1,
+    )
+    step = Step(
+        id="models.base",
+        kind="model",
+        entry="",
+        params=params.dump(),
+        place=SourceLocation(file="recipe.yaml", line=1, column=1),
+        key="",
+        key_parts={},
+        key_values={},
+    )
+    text = render_card([Origin(step=step, params=params, facts={})])
     assert "base_model: ORG/NAME" in text
     assert f"Initialized from `ORG/NAME` at revision {'1' * 40}." in text

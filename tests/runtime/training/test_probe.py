@@ -35,10 +35,11 @@ def test_figures_tell_shares_and_what_could_be_learnt() -> None:
 
 def test_completions_are_drawn_as_the_stage_draws_them() -> None:
     params = {"temperature": 0.7, "top_p": 0.9, "max_completion_length": 12}
-    assert probe_sampling(params, ProbeOptions())["temperature"] == 0.7
-    assert probe_sampling(params, ProbeOptions(temperature=0.0, max_tokens=3))["max_tokens"] == 3
-    assert probe_sampling(params, ProbeOptions(temperature=0.0))["temperature"] == 0.0
-    assert probe_sampling({}, ProbeOptions())["max_tokens"] == 256
+    assert probe_sampling(params, ProbeOptions(), 99).temperature == 0.7
+    assert probe_sampling(params, ProbeOptions(temperature=0.0, max_tokens=3), 99).max_tokens == 3
+    assert probe_sampling(params, ProbeOptions(temperature=0.0), 99).temperature == 0.0
+    assert probe_sampling({"min_p": None}, ProbeOptions(), 999).max_tokens == 256
+    assert probe_sampling({}, ProbeOptions(), 99).max_tokens == 99
 
 
 @pytest.mark.slow

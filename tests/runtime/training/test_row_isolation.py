@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from posttrain.compiler.facts.model_shapes import architecture_names, find_architecture
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.training.row_isolation import check_row_isolation, probe_rows
+from posttrain.spec.architectures.model_shapes import architecture_names, find_architecture
 
 
 @pytest.fixture(scope="module")

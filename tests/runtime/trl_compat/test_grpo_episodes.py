@@ -11,6 +11,7 @@ from tests.runtime.trl_compat.necessity import obsolete
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from posttrain.runtime.events import EventWriter
+from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.rewards.engine.batch import EPISODES
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.rollout_patches import patch_episodes
@@ -53,7 +54,13 @@ def trainer_for(bench: StageHarness, text: str, folder: Path, tokens: int) -> tu
     )
     step = plan.step("grpo").model_copy()
     context = StepContext(
-        step=step, inputs={}, files={}, out=folder, work=folder, events=EventWriter(folder / "events.jsonl")
+        step=step,
+        params=read_step_params(step),
+        inputs={},
+        files={},
+        out=folder,
+        work=folder,
+        events=EventWriter(folder / "events.jsonl"),
     )
     patch_episodes(context, trainer)
     return trainer, seen

@@ -19,6 +19,7 @@ from posttrain.compiler.data.table_schema import (
 )
 from posttrain.spec.row_amounts import rows_taken
 from posttrain.spec.sql_types import quote_identifier
+from posttrain.spec.step_params.data_params import Operation, RowRequirement
 from posttrain.spec.suggestions import hint
 
 
@@ -61,7 +62,7 @@ def join(value: Any, table: TableSchema, seed: int, others: OtherTables) -> Step
 def mix(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
     """Add random rows of other datasets, as {other: number of its rows (an integer), or share of them (a
     decimal up to 1.0, or a percentage)}, then shuffle all rows uniformly."""
-    operations: list[dict[str, Any]] = []
+    operations: list[Operation] = []
     total, exact = table.rows, table.exact
     for name, given in parse_mapping(value, "mix", "{other: 0.5}").items():
         other = others.get(name)
@@ -94,7 +95,7 @@ def _check_other(name: str, amount: int | Fraction, table: TableSchema, other: T
         raise StepError("rows", message, "set 1.0 to take all its rows", (name,))
 
 
-def _addition(name: str, amount: int | Fraction, table: TableSchema, seed: int) -> list[dict[str, Any]]:
+def _addition(name: str, amount: int | Fraction, table: TableSchema, seed: int) -> list[Operation]:
     """Append the selected rows, at positions after all others. The selection has a hash of its own: with that
     of the final order, the selected rows would come first."""
     listed = ", ".join(quote_identifier(column) for column in table.columns)
@@ -105,6 +106,7 @@ def _addition(name: str, amount: int | Fraction, table: TableSchema, seed: int) 
         f" SELECT {listed}, __row + (SELECT coalesce(max(__row), 0) FROM rows), 'all' FROM"
         f" (SELECT * FROM other QUALIFY {order} <= {amount_bound(amount, 'count(*) OVER ()')})"
     )
-    is_count = isinstance(amount, int)
-    needs = {"needs": {"table": "other", "rows": amount, "step": f"mix of {name}"}} if is_count else {}
-    return sql_operation(query, other=name, **needs)
+    needs = None
+    if isinstance(amount, int):
+        needs = RowRequirement(table="other", rows=amount, step=f"mix of {name}")
+    return sql_operation(query, other=name, needs=needs)

@@ -17,6 +17,7 @@ from posttrain.spec.column_types import Columns
 from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.diagnostic import Label, Span
 from posttrain.spec.extension import DataOp, Extension
+from posttrain.spec.step_params.data_params import ExtensionOperation, Operation
 from posttrain.spec.suggestions import hint
 
 _CODE_OF_ERROR = {
@@ -27,7 +28,7 @@ _CODE_OF_ERROR = {
 }
 # Steps that do not change the columns: the steps after an invalid one can still be checked.
 _COLUMN_PRESERVING = ("where", "sort", "dedup", "sample", "split")
-LoweredStep = tuple[list[dict[str, Any]], TableSchema, Extension | None]
+LoweredStep = tuple[list[Operation], TableSchema, Extension | None]
 
 
 def lower_step(
@@ -136,7 +137,7 @@ def _lower_extension_step(
     others: Mapping[str, TableSchema],
     request: CompileRequest,
     diagnostics: Diagnostics,
-) -> tuple[list[dict[str, Any]], TableSchema, Extension | None] | None:
+) -> tuple[list[Operation], TableSchema, Extension | None] | None:
     params = validate(op.params, node_at(diagnostics.root, path)[0], path, diagnostics)
     other = op.other_dataset(params) if params is not None else None
     if params is None or (other is not None and not _check_other_dataset(other, others, path, diagnostics)):
@@ -148,13 +149,13 @@ def _lower_extension_step(
     except ValueError as error:
         diagnostics.add(data_codes.BAD_STEP, path, str(error))
         return None
-    operation = {
-        "op": op.name,
-        "entry": request.catalog.entry("data", op.name),
-        "params": dump_declaration(params),
-        "seed": seed,
-        **({"other": other} if other is not None else {}),
-    }
+    operation = ExtensionOperation(
+        op=op.name,
+        entry=request.catalog.entry("data", op.name),
+        params=dump_declaration(params),
+        seed=seed,
+        other=other,
+    )
     parts = {part: op.rows(params, rows) for part, rows in table.parts.items()}
     exact = table.exact and op.exact
     return [operation], replace(table, columns=columns, parts=parts, exact=exact, null_counts={}), op

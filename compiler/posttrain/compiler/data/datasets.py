@@ -21,6 +21,7 @@ from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.extension import Extension, Params, Source
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
+from posttrain.spec.step_params.data_params import Operation
 from posttrain.spec.suggestions import hint
 
 _ALL = frozenset({"all"})
@@ -34,7 +35,7 @@ class CompiledDataset:
     # The source with its parameters; None if the rows come from another dataset or stage.
     source: Source | None
     params: Mapping[str, Any]
-    operations: tuple[Mapping[str, Any], ...]
+    operations: tuple[Operation, ...]
     # The extensions that the operations use; their versions and environment are part of the key.
     extensions: tuple[Extension, ...] = ()
     files: Mapping[str, UserFile] = field(default_factory=dict[str, UserFile])

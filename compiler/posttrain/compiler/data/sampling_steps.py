@@ -20,6 +20,7 @@ from posttrain.compiler.data.table_schema import (
     sql_operation,
 )
 from posttrain.spec.row_amounts import parse_amount, part_sizes, rows_taken
+from posttrain.spec.step_params.data_params import RowRequirement, SplitOperation
 
 _REST = "train"
 
@@ -34,9 +35,9 @@ def sample(value: Any, table: TableSchema, seed: int, others: OtherTables) -> St
     query = f"SELECT * FROM rows QUALIFY {order} <= {bound}"
     parts = {part: _expected_rows(amount, count) for part, count in table.parts.items()}
     is_share = isinstance(amount, Fraction)
-    needs = {} if is_share else {"needs": {"table": "rows", "rows": amount, "step": "sample"}}
+    needs = None if is_share else RowRequirement(table="rows", rows=amount, step="sample")
     guessed = table.estimated_parts if is_share else frozenset[str]()
-    return sql_operation(query, **needs), replace(table, parts=parts, estimated_parts=guessed)
+    return sql_operation(query, needs=needs), replace(table, parts=parts, estimated_parts=guessed)
 
 
 def split(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
@@ -56,7 +57,7 @@ def split(value: Any, table: TableSchema, seed: int, others: OtherTables) -> Ste
         amounts[part] = check_amount(size, (part,))
     if sum(amount for amount in amounts.values() if isinstance(amount, Fraction)) >= 1:
         raise StepError("form", "the parts take all rows: no row remains for `train`", "use smaller shares")
-    operation = {"op": "split", "parts": sizes, "group_by": group_by, "seed": seed}
+    operation = SplitOperation(parts=sizes, group_by=tuple(group_by), seed=seed)
     return [operation], _split_table(table, amounts, bool(group_by))
 
 

@@ -10,6 +10,7 @@ from posttrain.spec.extension import Environment as Kind
 from posttrain.spec.extension import Params
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
+from posttrain.spec.step_params.reward_params import EnvironmentParams
 
 
 @record(kw_only=True)
@@ -30,17 +31,21 @@ class CheckedEnvironment:
         own, on_error = self.kind.range(self.params), self.declared.on_error
         return own if isinstance(on_error, str) else own.join(Interval(float(on_error), float(on_error)))
 
-    def step_params(self) -> dict[str, Any]:
+    def step_params(self) -> EnvironmentParams:
         """The environment as step parameters: everything that its episodes depend on."""
-        own = self.kind.range(self.params)
+        own, declared = self.kind.range(self.params), self.declared
         params = dump_declaration(self.params)
-        declared = dump_declaration(self.declared)
-        return {
-            **declared,
-            "params": {name: value for name, value in params.items() if name not in self.kind.neutral},
-            "columns": list(self.columns),
-            "range": [own.low, own.high],
-        }
+        return EnvironmentParams(
+            type=declared.type,
+            params={name: value for name, value in params.items() if name not in self.kind.neutral},
+            max_turns=declared.max_turns,
+            max_turn_tokens=declared.max_turn_tokens,
+            observation_template=declared.observation_template,
+            timeout_seconds=declared.timeout_seconds,
+            on_error=declared.on_error,
+            columns=tuple(self.columns),
+            range=(own.low, own.high),
+        )
 
     def neutral_params(self) -> dict[str, Any]:
         """Return the parameters that do not affect the episodes."""

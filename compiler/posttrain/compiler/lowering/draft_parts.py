@@ -1,6 +1,6 @@
 """Drafts, which are steps without a key, and helpers to build them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
@@ -10,10 +10,11 @@ from posttrain.compiler.rewards.graph import RewardGraph
 from posttrain.compiler.seeds import seed_for
 from posttrain.compiler.semantic_checks import CheckedRecipe
 from posttrain.compiler.stages.inference import InferenceConfig
-from posttrain.spec.declaration_fields import Declaration, dump_declaration
 from posttrain.spec.extension import Extension, ExtensionKind
 from posttrain.spec.plan import Launch, Resources, StepInput, UserFile
 from posttrain.spec.record import record
+from posttrain.spec.step_params.generation_params import EndpointAccess
+from posttrain.spec.step_params.step_parameters import StepParams
 
 Json = Any
 
@@ -24,9 +25,11 @@ class Draft:
 
     kind: str
     entry: tuple[ExtensionKind, str]
-    params: Mapping[str, Json]
+    params: StepParams
     # Parameters that change speed, memory or reports but not the result.
     neutral: frozenset[str] = frozenset()
+    # The parts of the launch that belong in the key: `micro_batch_size`, `processes`.
+    launch_parts: Callable[[Launch], frozenset[str]] = lambda _: frozenset()
     used: tuple[Extension, ...] = ()
     inputs: Mapping[str, StepInput] = field(default_factory=dict[str, StepInput])
     files: Mapping[str, UserFile] = field(default_factory=dict[str, UserFile])
@@ -42,10 +45,6 @@ class Draft:
 
 def step_id(thing: str, name: str) -> str:
     return {"model": f"models.{name}", "dataset": f"datasets.{name}"}.get(thing, name)
-
-
-def dump_optional(value: Declaration | None) -> Json:
-    return None if value is None else dump_declaration(value)
 
 
 def step_input(ref: Ref) -> StepInput:
@@ -76,13 +75,12 @@ def compute_resources(checked: CheckedRecipe) -> Resources:
 
 
 def with_reward(draft: Draft, graph: RewardGraph | None) -> Draft:
-    """The draft with a reward graph, its files and its endpoints."""
+    """The draft of a step with this reward graph among its parameters: with its files and endpoints."""
     if graph is None:
         return draft
     network = draft.resources.network or bool(graph.endpoints)
     return replace(
         draft,
-        params={**draft.params, "reward": graph.step_params(), "access": graph.endpoint_access()},
         neutral=draft.neutral | {"access"},
         used=(*draft.used, *graph.ops),
         files={**draft.files, **graph.files},
@@ -91,17 +89,17 @@ def with_reward(draft: Draft, graph: RewardGraph | None) -> Draft:
     )
 
 
+def endpoint_access(graph: RewardGraph | None, config: InferenceConfig) -> dict[str, EndpointAccess]:
+    """The connection settings of all endpoints of a step that generates."""
+    return {**(graph.endpoint_access() if graph else {}), **config.endpoint_access()}
+
+
 def with_environment(draft: Draft, environment: CheckedEnvironment | None) -> Draft:
-    """The draft with an environment."""
+    """The draft of a step with this environment among its parameters: with its files."""
     if environment is None:
         return draft
     return replace(
         draft,
-        params={
-            **draft.params,
-            "environment": environment.step_params(),
-            "hosting": environment.neutral_params(),
-        },
         neutral=draft.neutral | {"hosting"},
         used=(*draft.used, environment.kind),
         files={**draft.files, **environment.files},
@@ -111,11 +109,8 @@ def with_environment(draft: Draft, environment: CheckedEnvironment | None) -> Dr
 def with_inference(name: str, draft: Draft, config: InferenceConfig, checked: CheckedRecipe) -> Draft:
     """The draft of a step that generates: with the products of its models, or access to their endpoints."""
     shots = ("few_shot",) if config.prompt_config.shots else ()
-    access = {**draft.params.get("access", {}), **config.endpoint_access()}
-    models = [target.step_params() for target in config.targets]
     return replace(
         draft,
-        params={**draft.params, **config.prompt_config.step_params(), "models": models, "access": access},
         neutral=draft.neutral | {"access"},
         used=(*draft.used, *config.engines),
         inputs={**step_inputs(name, checked, *config.model_roles, *shots), **draft.inputs},

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from posttrain.compiler.lowering.draft_parts import Draft, step_id
+from posttrain.compiler.lowering.launch_key import MICRO_BATCH_SIZE, PROCESSES
 from posttrain.compiler.lowering.step_drafts import apply_placement, draft_step
 from posttrain.compiler.placement.stage_placement import StagePlacement
 from posttrain.compiler.semantic_checks import CheckedRecipe
@@ -87,7 +88,8 @@ def _build_step(
     thing, _, name = node.partition(":")
     container = (stage.container if stage else None) or checked.resolved.recipe.container
     image = container.image if container else None
-    values = _key_values(drafted, image, before, request)
+    params = drafted.params.dump()
+    values = _key_values(drafted, params, image, before, request)
     parts = key_parts(values)
     section = {"model": "models", "dataset": "datasets"}.get(thing, "stages")
     span = key_span(checked.resolved.recipe.root, (section, name))
@@ -95,7 +97,7 @@ def _build_step(
         id=step_id(thing, name),
         kind=drafted.kind,
         entry=request.catalog.entry(*drafted.entry),
-        params=drafted.params,
+        params=params,
         place=SourceLocation(file=span.file, line=span.line, column=span.column),
         key=key_from_parts(parts),
         key_parts=parts,
@@ -124,7 +126,11 @@ def _resources(drafted: Draft, stage: Stage | None) -> Resources:
 
 
 def _key_values(
-    drafted: Draft, image: str | None, before: Mapping[str, Step], request: CompileRequest
+    drafted: Draft,
+    params: Mapping[str, Any],
+    image: str | None,
+    before: Mapping[str, Step],
+    request: CompileRequest,
 ) -> dict[str, Any]:
     """Everything that the result depends on, by name. Cache misses are explained with these values."""
     extension = request.catalog.find(*drafted.entry)
@@ -138,13 +144,23 @@ def _key_values(
         "variables": key_variables(),
         "extensions": {name: e.version for name, e in used.items()},
     }
-    for name, value in _flatten_params(drafted.params, drafted.neutral):
+    launch_parts = drafted.launch_parts(drafted.launch)
+    for name, value in _flatten_params(params, _neutral_params(drafted, launch_parts)):
         values[f"params.{name}"] = value
+    if PROCESSES in launch_parts:
+        values["launch.processes"] = drafted.launch.processes
     for role, given in drafted.inputs.items():
         values[f"input.{role}"] = {"key": before[given.step].key, "part": given.part}
     for role, file in drafted.files.items():
         values[f"file.{role}"] = file.sha256
     return values
+
+
+def _neutral_params(drafted: Draft, launch_parts: frozenset[str]) -> frozenset[str]:
+    """The parameters that are left out of the key. The micro-batch size of a training is one, by default."""
+    if drafted.kind != "train" or MICRO_BATCH_SIZE in launch_parts:
+        return drafted.neutral
+    return drafted.neutral | {f"params.{MICRO_BATCH_SIZE}"}
 
 
 def _flatten_params(params: Mapping[str, Any], neutral: frozenset[str]) -> list[tuple[str, Any]]:

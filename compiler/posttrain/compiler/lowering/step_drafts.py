@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from posttrain.compiler.lowering.draft_parts import (
     Draft,
-    Json,
-    dump_optional,
     step_input,
 )
 from posttrain.compiler.lowering.stage_drafts import STAGE_DRAFTERS
@@ -18,6 +17,9 @@ from posttrain.compiler.semantic_checks import CheckedRecipe
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.spec.plan import Resources
 from posttrain.spec.process_variables import HUB_CREDENTIAL
+from posttrain.spec.step_params.artifact_params import ModelStepParams
+from posttrain.spec.step_params.data_params import DataStepParams, SourceParams
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 def draft_step(node: str, checked: CheckedRecipe, request: CompileRequest) -> Draft:
@@ -34,9 +36,6 @@ def draft_step(node: str, checked: CheckedRecipe, request: CompileRequest) -> Dr
 
 def _draft_model(name: str, checked: CheckedRecipe) -> Draft:
     model = checked.resolved.recipe.models[name]
-    params = dump_optional(model)
-    adapter = params.pop("adapter")  # a parameter of the stages that train the model
-    assert adapter is None or isinstance(adapter, dict)
     tokenizer = model.tokenizer
     hub = [(model.from_, model.revision)] if model.from_ and not is_folder(model.from_) else []
     if tokenizer is not None and tokenizer.from_:
@@ -44,7 +43,17 @@ def _draft_model(name: str, checked: CheckedRecipe) -> Draft:
     return Draft(
         kind="model",
         entry=("verb", "model"),
-        params={**params, "seed": seed_for(checked.resolved.recipe.seed, f"model:{name}")},
+        params=ModelStepParams(
+            init=model.init,
+            from_=model.from_,
+            revision=model.revision,
+            tokenizer=model.tokenizer,
+            chat_template=model.chat_template,
+            tags=model.tags,
+            dtype=model.dtype,
+            quantize=model.quantize,
+            seed=seed_for(checked.resolved.recipe.seed, f"model:{name}"),
+        ),
         files=checked.models[name],
         pinned=all(_is_commit(revision) for _, revision in hub),
         secrets=(HUB_CREDENTIAL,) if hub else (),
@@ -68,12 +77,12 @@ def _draft_dataset(name: str, checked: CheckedRecipe) -> Draft:
     return Draft(
         kind="data",
         entry=("verb", "data"),
-        params={
-            "source": {"name": source.name, "params": rows.params} if source else None,
-            "operations": list(rows.operations),
-            "seed": seed_for(checked.resolved.recipe.seed, owner),
-            "columns": rows.table.columns,
-        },
+        params=DataStepParams(
+            source=SourceParams(name=source.name, params=rows.params) if source else None,
+            operations=rows.operations,
+            seed=seed_for(checked.resolved.recipe.seed, owner),
+            columns=rows.table.columns,
+        ),
         used=rows.extensions,
         inputs=inputs,
         files=rows.files,
@@ -89,11 +98,11 @@ def _reference_text(ref: Ref) -> str:
 
 def apply_placement(draft: Draft, placed: StagePlacement) -> Draft:
     """The draft of a stage with its placement on the target."""
-    params = dict(draft.params)
-    if draft.kind == "train":
-        params["params"] = _placement_params(params["params"], placed)
-        if placed.launch.engine == "vllm":
-            params["engine"] = "vllm"  # part of the key: another engine generates other completions
+    params = draft.params
+    if isinstance(params, TrainStepParams):
+        # The engine is part of the key: another one generates other completions.
+        engine = "vllm" if placed.launch.engine == "vllm" else None
+        params = params.with_fields(params=_placement_params(params.params, placed), engine=engine)
     return replace(
         draft,
         params=params,
@@ -103,7 +112,7 @@ def apply_placement(draft: Draft, placed: StagePlacement) -> Draft:
     )
 
 
-def _placement_params(params: Mapping[str, Json], placed: StagePlacement) -> dict[str, Json]:
+def _placement_params(params: Mapping[str, Any], placed: StagePlacement) -> dict[str, Any]:
     """The method's parameters, with the values that the placement determines."""
     precision = "float32" if params.get("precision") == "auto" else params.get("precision")
     return {**params, "precision": precision, **placed.params}

@@ -15,6 +15,8 @@ from posttrain.spec.declarations import Endpoint, Reward
 from posttrain.spec.extension import RewardOp
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
+from posttrain.spec.step_params.generation_params import EndpointAccess
+from posttrain.spec.step_params.reward_params import RewardGraphParams, RewardNode
 
 
 @record(kw_only=True)
@@ -42,19 +44,21 @@ class RewardGraph:
         """The environment variables with the API keys of the endpoints."""
         return tuple(sorted({one.api_key.env for one in self.endpoints.values() if one.api_key}))
 
-    def step_params(self) -> dict[str, Any]:
+    def step_params(self) -> RewardGraphParams:
         """The graph as step parameters: everything that its values depend on."""
-        return {
-            "reads": dict(self.reads),
-            "nodes": list(self.nodes),
-            "returns": self.returns,
-            "endpoints": {name: endpoint_identity(one) for name, one in self.endpoints.items()},
-        }
+        return RewardGraphParams(
+            reads=self.reads,
+            nodes=tuple(RewardNode(**node) for node in self.nodes),
+            returns=self.returns,
+            endpoints={name: endpoint_identity(one) for name, one in self.endpoints.items()},
+        )
 
-    def endpoint_access(self) -> dict[str, Any]:
+    def endpoint_access(self) -> dict[str, EndpointAccess]:
         """Return the connection settings of the endpoints, which do not affect the values."""
         return {
-            name: {"api_key": one.api_key.env if one.api_key else None, "concurrency": one.concurrency}
+            name: EndpointAccess(
+                api_key=one.api_key.env if one.api_key else None, concurrency=one.concurrency
+            )
             for name, one in self.endpoints.items()
         }
 

@@ -129,6 +129,8 @@ def _type_schema(kind: Any, prefix: str) -> Schema:
         return {"type": "array", "items": _type_schema(inner[0], prefix)}
     if origin is tuple:
         items = [_type_schema(member, prefix) for member in inner]
+        if all(item == items[0] for item in items):
+            return {"type": "array", "items": items[0], "minItems": len(items), "maxItems": len(items)}
         return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
     if origin is dict:
         return _mapping_schema(inner[0], _type_schema(inner[1], prefix))

@@ -27,6 +27,7 @@ from posttrain.spec.eval_stages import Benchmark
 from posttrain.spec.extension import Engine
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
+from posttrain.spec.step_params.eval_params import TaskGroup
 from posttrain.spec.suggestions import hint
 
 _COMMIT = re.compile("[0-9a-f]{40}")  # branches and tags can move
@@ -52,7 +53,7 @@ class CheckedBenchmark:
     inference: InferenceConfig
     tasks: tuple[Task, ...]
     # Groups by name: their tasks, and the metrics that are means over the items of all tasks.
-    groups: Mapping[str, Mapping[str, Any]]
+    groups: Mapping[str, TaskGroup]
     task_metrics: Mapping[str, Metric]
 
     @property
@@ -92,7 +93,7 @@ class CheckedBenchmark:
         if self.stage.limit is None:
             return None
         own = self._without_model(metric)
-        within = [about["tasks"] for group, about in self.groups.items() if own.startswith(f"{group}.")]
+        within = [about.tasks for group, about in self.groups.items() if own.startswith(f"{group}.")]
         return self.stage.limit * max([1, *(len(tasks) for tasks in within)])
 
     def pairing_key(self, resolved: ResolvedRecipe, name: str, metric: str) -> Any:
@@ -112,7 +113,7 @@ def check_benchmark(
     path: KeyPath = ("stages", name)
     files: dict[str, UserFile] = {}
     tasks: dict[str, Task] = {}
-    groups: dict[str, Mapping[str, Any]] = {}
+    groups: dict[str, TaskGroup] = {}
     good = True
     for index, given in enumerate(stage.tasks):
         found = _expand_tasks(given, (*path, "tasks", index), files, groups, request, diagnostics)
@@ -141,7 +142,7 @@ def _expand_tasks(
     given: str,
     path: KeyPath,
     files: dict[str, UserFile],
-    groups: dict[str, Mapping[str, Any]],
+    groups: dict[str, TaskGroup],
     request: CompileRequest,
     diagnostics: Diagnostics,
 ) -> list[Task] | None:
@@ -165,7 +166,8 @@ def _expand_tasks(
         diagnostics.add(UNKNOWN_TASK, path, message, help="name its tasks instead")
         return None
     if given not in lm_eval_tasks.tasks():
-        groups[given] = {"tasks": leaves, "metrics": (lm_eval_tasks.group(given) or {}).get("metrics", [])}
+        metrics = (lm_eval_tasks.group(given) or {}).get("metrics", ())
+        groups[given] = TaskGroup(tasks=tuple(leaves), metrics=tuple(metrics))
     return [Task(name=one, kind=lm_eval_tasks.tasks()[one], file=None, is_local=False) for one in leaves]
 
 
@@ -241,7 +243,7 @@ def _join_names(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names[:2]) + more
 
 
-def _metrics(tasks: Sequence[Task], groups: Mapping[str, Mapping[str, Any]]) -> dict[str, Metric]:
+def _metrics(tasks: Sequence[Task], groups: Mapping[str, TaskGroup]) -> dict[str, Metric]:
     """Return the metrics that gates can name: the means over items, of tasks and of groups."""
     found: dict[str, Metric] = {}
     for task in tasks:
@@ -249,8 +251,8 @@ def _metrics(tasks: Sequence[Task], groups: Mapping[str, Mapping[str, Any]]) -> 
             if averaged:
                 found[f"{task.name}.{metric}"] = _metric(f"{task.name}.{metric}", metric)
     for group, about in groups.items():
-        for metric in about["metrics"]:
-            if any(f"{task}.{metric}" in found for task in about["tasks"]):
+        for metric in about.metrics:
+            if any(f"{task}.{metric}" in found for task in about.tasks):
                 found[f"{group}.{metric}"] = _metric(f"{group}.{metric}", metric)
     return found
 

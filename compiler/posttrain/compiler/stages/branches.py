@@ -1,7 +1,7 @@
 """Checks the branches of gates: the stages that run only after a failed or an inconclusive gate."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
@@ -10,6 +10,7 @@ from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.eval_stages import Branch, Gate
 from posttrain.spec.recipe import AnyStage
+from posttrain.spec.step_params.eval_params import BranchStages
 from posttrain.spec.suggestions import hint
 
 _BRANCHED = (
@@ -30,6 +31,8 @@ BAD_BRANCH = Code(
     right=minimal_recipe(_BRANCHED),
 )
 CODES = (BAD_BRANCH,)
+
+ActionT = TypeVar("ActionT", bound=str)
 
 BRANCH_CASES = ("on_fail", "on_inconclusive")
 
@@ -64,9 +67,9 @@ def _check_branch(
         diagnostics.add(BAD_BRANCH, path, f"the gate `{owners[target]}` already runs `{target}`")
 
 
-def lower_branch(rule: str | Branch, resolved: ResolvedRecipe) -> Any:
+def lower_branch(rule: ActionT | Branch, resolved: ResolvedRecipe) -> ActionT | BranchStages:
     """Return the entry of a case in the plan: a word, or the stages that run."""
-    return {"run": list(_branch_stages(rule.run, resolved))} if isinstance(rule, Branch) else rule
+    return BranchStages(run=tuple(_branch_stages(rule.run, resolved))) if isinstance(rule, Branch) else rule
 
 
 def _branch_stages(first: str, resolved: ResolvedRecipe) -> Sequence[str]:

@@ -20,6 +20,7 @@ from posttrain.spec.column_types import SCALAR_TYPES, Columns, Interval
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.eval_stages import Evaluate
 from posttrain.spec.record import record
+from posttrain.spec.step_params.eval_params import MetricDefinition, MetricKind
 from posttrain.spec.suggestions import hint
 
 BAD_METRIC = Code(
@@ -38,17 +39,18 @@ CODES = (BAD_METRIC,)
 
 @record
 class Metric:
-    kind: str
+    kind: MetricKind
     node: str
     range: Interval
     # Of pass@k.
     k: int | None = None
 
-    def step_params(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"kind": self.kind, "node": self.node}
-        if self.kind == "mean" and isfinite(self.range.low) and isfinite(self.range.high):
-            found["range"] = [self.range.low, self.range.high]
-        return found if self.k is None else {**found, "k": self.k}
+    def step_params(self) -> MetricDefinition:
+        low, high = self.range.low, self.range.high
+        bounded = self.kind == "mean" and isfinite(low) and isfinite(high)
+        return MetricDefinition(
+            kind=self.kind, node=self.node, range=(low, high) if bounded else None, k=self.k
+        )
 
 
 # The metrics that every eval has, by the names that a gate can use.

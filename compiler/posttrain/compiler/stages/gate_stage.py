@@ -1,7 +1,6 @@
 """Checks gates: the metrics that they compare, and whether their thresholds can be reached and decided."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
@@ -12,6 +11,7 @@ from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.eval_stages import Condition, Gate
 from posttrain.spec.record import record
+from posttrain.spec.step_params.eval_params import ConditionKind, GateCondition, MetricReference
 from posttrain.spec.suggestions import hint
 
 BAD_CONDITION = Code(
@@ -59,13 +59,15 @@ NOT_PAIRED = Code(
 )
 CODES = (BAD_CONDITION, UNKNOWN_METRIC, UNREACHABLE_THRESHOLD, NOT_PAIRED)
 
+_CONDITION_KINDS: tuple[ConditionKind, ...] = ("at_least", "at_most", "better_than")
+
 
 @record(kw_only=True)
 class CheckedGate:
     """A checked gate: its conditions as the runtime evaluates them, and the evals that it reads."""
 
     stage: Gate
-    conditions: tuple[Mapping[str, Any], ...]
+    conditions: tuple[GateCondition, ...]
     evals: tuple[str, ...]
 
 
@@ -76,16 +78,16 @@ def check_gate(
     evals: Mapping[str, StageWithMetrics],
     diagnostics: Diagnostics,
 ) -> CheckedGate | None:
-    conditions: list[Mapping[str, Any]] = []
+    conditions: list[GateCondition] = []
     used: dict[str, None] = {}
     for index, condition in enumerate(stage.gate):
         path: KeyPath = ("stages", name, "gate", index)
         lowered = _lower_condition(condition, path, resolved, evals, diagnostics)
         if lowered is not None:
             conditions.append(lowered)
-            for side in (lowered["metric"], lowered.get("baseline")):
+            for side in (lowered.metric, lowered.baseline):
                 if side is not None:
-                    used[side["eval"]] = None
+                    used[side.eval] = None
     if len(conditions) < len(stage.gate):
         return None
     return CheckedGate(stage=stage, conditions=tuple(conditions), evals=tuple(used))
@@ -97,8 +99,8 @@ def _lower_condition(
     resolved: ResolvedRecipe,
     evals: Mapping[str, StageWithMetrics],
     diagnostics: Diagnostics,
-) -> Mapping[str, Any] | None:
-    kinds = [k for k in ("at_least", "at_most", "better_than") if getattr(condition, k) is not None]
+) -> GateCondition | None:
+    kinds: list[ConditionKind] = [k for k in _CONDITION_KINDS if getattr(condition, k) is not None]
     if len(kinds) != 1 or (condition.margin and kinds != ["better_than"]):
         message = "a condition has exactly one of at_least, at_most and better_than"
         if len(kinds) == 1:
@@ -123,15 +125,15 @@ def _lower_condition(
         measured = evals[metric[0]]
         rows = measured.num_items(metric[1])
         check_power(condition, metric[2], rows, measured.samples, path, diagnostics)
-    return {
-        "kind": kinds[0],
-        "metric": {"eval": metric[0], "name": metric[1]},
-        "baseline": {"eval": baseline[0], "name": baseline[1]} if baseline else None,
-        "threshold": threshold,
-        "margin": condition.margin,
-        "confidence": condition.confidence,
-        "text": _condition_text(condition, kinds[0]),
-    }
+    return GateCondition(
+        kind=kinds[0],
+        metric=MetricReference(eval=metric[0], name=metric[1]),
+        baseline=MetricReference(eval=baseline[0], name=baseline[1]) if baseline else None,
+        threshold=threshold,
+        margin=condition.margin,
+        confidence=condition.confidence,
+        text=_condition_text(condition, kinds[0]),
+    )
 
 
 ResolvedMetric = tuple[str, str, Metric]

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_of
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
@@ -15,9 +14,9 @@ from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.artifact_stages import Generate
 from posttrain.spec.column_types import SCALAR_TYPES, Columns
-from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.inference import Dialogue, MinScore
 from posttrain.spec.record import record
+from posttrain.spec.step_params.artifact_params import DialogueOptions, UserSampling
 from posttrain.spec.suggestions import hint
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
@@ -31,19 +30,23 @@ class CheckedGeneration:
     inference: InferenceConfig
     graph: RewardGraph | None
 
-    def step_params(self) -> dict[str, Any]:
-        """The selection of samples and the dialogue, as parameters of the step."""
-        stage = self.stage
-        keep = {"min_score": stage.keep.min_score} if isinstance(stage.keep, MinScore) else stage.keep
-        dialogue = stage.dialogue
+    def dialogue_params(self) -> DialogueOptions | None:
+        """The dialogue as parameters of the step."""
+        dialogue = self.stage.dialogue
         if dialogue is None:
-            return {"keep": keep, "max_failed_ratio": stage.max_failed_ratio, "dialogue": None}
-        sampling = dialogue.with_sampling or stage.sampling
-        params = dump_declaration(dialogue, without=("with_", "with_sampling"))
+            return None
+        sampling = dialogue.with_sampling or self.stage.sampling
         # Without a seed the other side derives its own: both sides must not sample the same tokens.
         seed = dialogue.with_sampling.seed if dialogue.with_sampling else None
-        other = {**params, "sampling": {**dump_declaration(sampling), "seed": seed}}
-        return {"keep": keep, "max_failed_ratio": stage.max_failed_ratio, "dialogue": other}
+        return DialogueOptions(
+            max_turns=dialogue.max_turns,
+            opening=dialogue.opening,
+            system=dialogue.system,
+            with_system=dialogue.with_system,
+            begin=dialogue.begin,
+            stop=dialogue.stop,
+            sampling=UserSampling.model_validate({**dict(sampling), "seed": seed}),
+        )
 
 
 def check_generate(

@@ -1,7 +1,6 @@
 """The inference of eval and generate stages: models by engine, endpoints over HTTP, and their prompts."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from posttrain.compiler.data.datasets import CompiledDataset
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
@@ -18,6 +17,7 @@ from posttrain.spec.eval_stages import Evaluate
 from posttrain.spec.extension import Engine
 from posttrain.spec.inference import Sampling
 from posttrain.spec.record import record
+from posttrain.spec.step_params.generation_params import EndpointAccess, ModelTarget
 
 # Providers whose APIs take conversations only.
 _CHAT_ONLY = ("anthropic", "gemini")
@@ -50,10 +50,10 @@ class InferenceTarget:
     engine: str
     endpoint: Endpoint | None
 
-    def step_params(self) -> dict[str, Any]:
+    def step_params(self) -> ModelTarget:
         """The target as step parameters: everything that its completions depend on."""
-        found: dict[str, Any] = {"name": self.name, "role": self.role, "engine": self.engine}
-        return found if self.endpoint is None else {**found, "endpoint": endpoint_identity(self.endpoint)}
+        endpoint = endpoint_identity(self.endpoint) if self.endpoint else None
+        return ModelTarget(name=self.name, role=self.role, engine=self.engine, endpoint=endpoint)
 
 
 @record(kw_only=True)
@@ -74,18 +74,23 @@ class InferenceConfig:
         return tuple(one.role for one in self.targets if one.endpoint is None)
 
     @property
+    def models(self) -> tuple[ModelTarget, ...]:
+        """The targets as step parameters."""
+        return tuple(target.step_params() for target in self.targets)
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         return tuple(sorted({one.api_key.env for one in self.endpoints.values() if one.api_key}))
 
-    def endpoint_access(self) -> dict[str, Any]:
+    def endpoint_access(self) -> dict[str, EndpointAccess]:
         """Return the connection settings of the endpoints, which do not affect the completions."""
         return {
-            name: {
-                "api_key": one.api_key.env if one.api_key else None,
-                "concurrency": one.concurrency,
-                "timeout_seconds": one.timeout_seconds,
-                "max_retries": one.max_retries,
-            }
+            name: EndpointAccess(
+                api_key=one.api_key.env if one.api_key else None,
+                concurrency=one.concurrency,
+                timeout_seconds=one.timeout_seconds,
+                max_retries=one.max_retries,
+            )
             for name, one in self.endpoints.items()
         }
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
 
 from posttrain.compiler.data import data_codes
 from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_of
@@ -16,9 +15,10 @@ from posttrain.compiler.user_files import user_file
 from posttrain.spec.artifact_stages import Generate
 from posttrain.spec.column_types import Columns
 from posttrain.spec.eval_stages import Evaluate
-from posttrain.spec.inference import FewShot
+from posttrain.spec.inference import FewShot, PromptFormat
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
+from posttrain.spec.step_params.generation_params import FewShotOptions
 from posttrain.spec.suggestions import hint
 
 PROMPT_PLACEHOLDER = "{prompt}"
@@ -29,12 +29,9 @@ _ANSWER_TYPES = ("text", "integer", "number", "any")
 class PromptConfig:
     """The prompt configuration of a stage."""
 
-    prompts: str
-    shots: Mapping[str, Any] | None = None
+    prompts: PromptFormat
+    shots: FewShotOptions | None = None
     files: Mapping[str, UserFile] = field(default_factory=dict[str, UserFile])
-
-    def step_params(self) -> dict[str, Any]:
-        return {"prompts": self.prompts, "few_shot": self.shots}
 
 
 def check_prompting(
@@ -104,16 +101,16 @@ def _template_files(
     return {"template": read[0]}
 
 
-def _few_shot_params(shots: FewShot | None, resolved: ResolvedRecipe) -> dict[str, Any] | None:
+def _few_shot_params(shots: FewShot | None, resolved: ResolvedRecipe) -> FewShotOptions | None:
     if shots is None:
         return None
-    return {
-        "num_fewshot": shots.num_fewshot,
-        "answer": shots.answer,
-        "target_delimiter": shots.target_delimiter,
-        "fewshot_delimiter": shots.fewshot_delimiter,
-        "seed": seed_for(resolved.recipe.seed, f"few_shot:{shots.data}"),
-    }
+    return FewShotOptions(
+        num_fewshot=shots.num_fewshot,
+        answer=shots.answer,
+        target_delimiter=shots.target_delimiter,
+        fewshot_delimiter=shots.fewshot_delimiter,
+        seed=seed_for(resolved.recipe.seed, f"few_shot:{shots.data}"),
+    )
 
 
 def _check_few_shot(

@@ -8,6 +8,7 @@ from posttrain.runtime.errors import StepError
 from posttrain.runtime.events import EventWriter
 from posttrain.spec.row_amounts import parse_amount, part_sizes
 from posttrain.spec.sql_types import quote_identifier
+from posttrain.spec.step_params.data_params import SplitOperation
 
 _REST = "train"
 _HIDDEN = ("__row", "__part")
@@ -15,17 +16,17 @@ _HIDDEN = ("__row", "__part")
 _TOLERANCE = 0.01
 
 
-def split_rows(connection: Any, operation: Mapping[str, Any], events: EventWriter) -> dict[str, Any]:
+def split_rows(connection: Any, operation: SplitOperation, events: EventWriter) -> dict[str, Any]:
     """Set the part of each row. Return the facts: the groups, the rows that repeat another, the sizes."""
-    group_by: Sequence[str] = operation["group_by"]
+    group_by: Sequence[str] = operation.group_by
     _find_groups(connection, group_by)
-    seed = operation["seed"]
+    seed = operation.seed
     groups = connection.execute(
         "SELECT __group, count(*) FROM grouped GROUP BY __group"
         f" ORDER BY md5(concat('{seed}:', __group)), __group"
     ).fetchall()
     total = sum(rows for _, rows in groups)
-    amounts = {part: parse_amount(amount) for part, amount in operation["parts"].items()}
+    amounts = {part: parse_amount(amount) for part, amount in operation.parts.items()}
     try:
         targets = part_sizes(amounts, total, rest=_REST)
         del targets[_REST]

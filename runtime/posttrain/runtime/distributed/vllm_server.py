@@ -27,6 +27,7 @@ from posttrain.runtime.process_environment import subprocess_environment
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.keys import digest
 from posttrain.spec.plan import Launch
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 LOG = "vllm.log"
 _HOST = "127.0.0.1"
@@ -46,7 +47,7 @@ class VllmServer:
 
 
 @contextmanager
-def run_vllm_server(context: StepContext, room: int, step: int) -> Generator[dict[str, Any]]:
+def run_vllm_server(context: StepContext[TrainStepParams], room: int, step: int) -> Generator[dict[str, Any]]:
     """Run the server in this context and yield the trainer arguments for it; none if the plan has no server.
 
     `room` is the maximum sequence length in tokens, `step` the step from which the trainer starts.
@@ -67,7 +68,7 @@ def run_vllm_server(context: StepContext, room: int, step: int) -> Generator[dic
         yield arguments
         return
     # The seed depends on the step, so that a resumed run does not repeat the completions of earlier steps.
-    seed = int(digest([context.params["seed"], step])[:7], 16)
+    seed = int(digest([context.params.seed, step])[:7], 16)
     line = server_command(_full_weights_dir(context), port, launch, room, seed)
     server = start_server(line, _server_environment(its), port, context.work)
     try:
@@ -148,7 +149,7 @@ def _server_environment(gpus: str) -> dict[str, str]:
     return {**subprocess_environment(os.environ), **NO_USAGE_STATS, "CUDA_VISIBLE_DEVICES": gpus}
 
 
-def _full_weights_dir(context: StepContext) -> Path:
+def _full_weights_dir(context: StepContext[TrainStepParams]) -> Path:
     """Return full weights of the same shapes; the trainer sends the values before the first completion."""
     folder = context.inputs["model"]
     while peft_adapters.is_adapter(folder):
@@ -162,7 +163,7 @@ def _free_port() -> int:
         return listener.getsockname()[1]
 
 
-def _wait_until_healthy(server: VllmServer, context: StepContext) -> None:
+def _wait_until_healthy(server: VllmServer, context: StepContext[TrainStepParams]) -> None:
     """Wait until the health check succeeds."""
     context.events.emit("phase", name="starting vLLM")
     until = time.monotonic() + _START_SECONDS

@@ -1,9 +1,10 @@
 """Shared helpers of local engines: rendering prompts, decoding completions, and sampling arguments."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from posttrain.runtime.engines.completion_log import Completion, Prompt
+from posttrain.spec.step_params.generation_params import SamplingOptions
 
 
 def render_prompt(prompt: Prompt, tokenizer: Any) -> str:
@@ -34,21 +35,21 @@ def find_stop(text: str, stop: Sequence[str]) -> int | None:
     return min(ends) if ends else None
 
 
-def generation_kwargs(sampling: Mapping[str, Any]) -> dict[str, Any]:
+def generation_kwargs(sampling: SamplingOptions) -> dict[str, Any]:
     """A stage's `sampling` as arguments of transformers' `generate`."""
     shared = {
-        "max_new_tokens": sampling["max_tokens"],
-        "num_return_sequences": sampling["n"],
+        "max_new_tokens": sampling.max_tokens,
+        "num_return_sequences": sampling.n,
         # Passed even if it is 1: otherwise the model's generation_config.json applies.
-        "repetition_penalty": sampling["repetition_penalty"],
+        "repetition_penalty": sampling.repetition_penalty,
     }
-    if sampling["temperature"] == 0:
+    if sampling.temperature == 0:
         return {**shared, "do_sample": False}
     return {
         **shared,
         "do_sample": True,
-        "temperature": sampling["temperature"],
-        "top_p": sampling["top_p"],
-        "top_k": sampling["top_k"],
-        "min_p": sampling["min_p"] or None,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p or None,
     }

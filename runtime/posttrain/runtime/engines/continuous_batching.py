@@ -1,24 +1,24 @@
 """Continuous batching with transformers: when a sequence ends, the next one takes its slot immediately."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from posttrain.runtime.engines.completion_decoding import generation_kwargs
 from posttrain.runtime.errors import StepError
+from posttrain.spec.step_params.generation_params import SamplingOptions
 
 _BLOCK_SIZE = 32  # tokens
 _MIN_BATCH_TOKENS = 512
 
 
 def generate_continuous(
-    model: Any, tokenizer: Any, texts: list[str], sampling: Mapping[str, Any], seed: int
+    model: Any, tokenizer: Any, texts: list[str], sampling: SamplingOptions, seed: int
 ) -> list[list[int]]:
     """The tokens of every completion. The samples of a prompt are consecutive."""
     import torch
     from transformers import ContinuousBatchingConfig, GenerationConfig
 
     prompts = tokenizer(texts, add_special_tokens=False)["input_ids"]
-    samples = sampling["n"]
+    samples = sampling.n
     eos_token_id = model.generation_config.eos_token_id
     config = GenerationConfig(
         **{**generation_kwargs(sampling), "num_return_sequences": 1},
@@ -26,8 +26,8 @@ def generate_continuous(
         pad_token_id=tokenizer.pad_token_id,
     )
     torch.manual_seed(seed)
-    longest = max(map(len, prompts)) + sampling["max_tokens"]
-    sizes = {} if torch.cuda.is_available() else _cache_sizes(longest, sampling["batch_size"])
+    longest = max(map(len, prompts)) + sampling.max_tokens
+    sizes = {} if torch.cuda.is_available() else _cache_sizes(longest, sampling.batch_size)
     outputs = model.generate_batch(
         [prompt for prompt in prompts for _ in range(samples)],
         generation_config=config,

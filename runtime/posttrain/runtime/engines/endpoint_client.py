@@ -15,6 +15,7 @@ from posttrain.runtime.engines.concurrency_limiter import limiter_for
 from posttrain.runtime.engines.providers import SamplingParams
 from posttrain.runtime.engines.transport import HttpError, HttpRequest, post_json
 from posttrain.runtime.errors import StepError
+from posttrain.spec.step_params.generation_params import EndpointAccess, EndpointIdentity
 
 _TRANSIENT_STATUSES = (408, 409, 425, 429, 500, 502, 503, 504, 529)
 # Statuses that may concern a single prompt rather than the endpoint.
@@ -59,6 +60,11 @@ _NEVER_SENT = _FailedAttempt(
     cause=_TIMEOUT_REASON,
     timed_out=True,
 )
+
+
+def connect_endpoint(identity: EndpointIdentity, access: EndpointAccess | None) -> Mapping[str, Any]:
+    """An endpoint of a plan with its connection settings, as clients use it."""
+    return {**dict(identity), **(dict(access) if access else {})}
 
 
 class EndpointClient:

@@ -1,23 +1,23 @@
 """Opens the engines of a stage's models, and generates completions with a resumable log."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.engines.completion_log import Completion, CompletionLog, Prompt
 from posttrain.runtime.engines.engine_protocol import GenerationRequest, TextGenerator
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.step_params.generation_params import ModelTarget, SamplingOptions
 
 
 @contextmanager
-def open_engine(context: StepContext, model_spec: Mapping[str, Any]) -> Generator[TextGenerator]:
+def open_engine(context: StepContext, model_spec: ModelTarget) -> Generator[TextGenerator]:
     """Load a model with its engine, and release its memory at exit."""
-    if "endpoint" not in model_spec:
-        context.events.emit("phase", name=f"loading {model_spec['name']}")
-    generator: TextGenerator = CATALOG.run("engine", model_spec["engine"])(context, model_spec)
+    if model_spec.endpoint is None:
+        context.events.emit("phase", name=f"loading {model_spec.name}")
+    generator: TextGenerator = CATALOG.run("engine", model_spec.engine)(context, model_spec)
     try:
         yield generator
     finally:
@@ -26,18 +26,18 @@ def open_engine(context: StepContext, model_spec: Mapping[str, Any]) -> Generato
 
 def generate_completions(
     context: StepContext,
-    model_spec: Mapping[str, Any],
+    model_spec: ModelTarget,
     generator: TextGenerator,
     prompts: Sequence[Prompt],
-    sampling: Mapping[str, Any],
+    sampling: SamplingOptions,
     *,
     seed: int,
     name: str = "",
 ) -> list[list[Completion]]:
     """The completions of every prompt. Completions in the log of an earlier attempt are reused."""
-    file = f"{model_spec['role'].replace(':', '-')}{name}.jsonl"
-    log = CompletionLog(context.work / "replies" / file, prompts, sampling["n"])
-    if "endpoint" in model_spec and not context.step.pinned:
+    file = f"{model_spec.role.replace(':', '-')}{name}.jsonl"
+    log = CompletionLog(context.work / "replies" / file, prompts, sampling.n)
+    if model_spec.endpoint is not None and not context.step.pinned:
         for earlier in _earlier_workdirs(context):
             log.adopt(earlier / "replies" / file)
     try:

@@ -1,11 +1,12 @@
 """The interface of engines: a request with prompts in, completions out, each logged as it arrives."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from posttrain.runtime.engines.completion_log import Completion, CompletionLog, Prompt
 from posttrain.runtime.step_context import StopRequest
+from posttrain.spec.step_params.generation_params import SamplingOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +16,7 @@ class GenerationRequest:
     # Text is used as it is. Messages are rendered with the model's chat template.
     prompts: Sequence[Prompt]
     # The stage's `sampling` section.
-    sampling: Mapping[str, Any]
+    sampling: SamplingOptions
     seed: int
     # Has the completions of earlier attempts, and records new ones.
     log: CompletionLog
@@ -24,7 +25,7 @@ class GenerationRequest:
 
     @property
     def samples(self) -> int:
-        return self.sampling["n"]
+        return self.sampling.n
 
 
 class TextGenerator(Protocol):

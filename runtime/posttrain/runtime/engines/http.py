@@ -5,13 +5,19 @@ from typing import Any
 
 from posttrain.runtime.engines.batch_client import complete_each
 from posttrain.runtime.engines.completion_log import Completion
-from posttrain.runtime.engines.endpoint_client import CompletionRequest, EndpointClient, RetryPolicy
+from posttrain.runtime.engines.endpoint_client import (
+    CompletionRequest,
+    EndpointClient,
+    RetryPolicy,
+    connect_endpoint,
+)
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.engines.providers import SamplingParams
 from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Engine
 from posttrain.spec.keys import digest
+from posttrain.spec.step_params.generation_params import GenerationParams, ModelTarget
 
 EXTENSION = Engine(
     name="http",
@@ -21,9 +27,9 @@ EXTENSION = Engine(
 _MAX_CONSECUTIVE_FAILURES = 20
 
 
-def run(context: StepContext, model_spec: Mapping[str, Any]) -> "HttpGenerator":
-    name = model_spec["name"]
-    return HttpGenerator({**model_spec["endpoint"], **context.params["access"][name]})
+def run(context: StepContext[GenerationParams], model_spec: ModelTarget) -> "HttpGenerator":
+    assert model_spec.endpoint is not None, f"{model_spec.name} is not an endpoint"
+    return HttpGenerator(connect_endpoint(model_spec.endpoint, context.params.access[model_spec.name]))
 
 
 class HttpGenerator:
@@ -63,14 +69,14 @@ class HttpGenerator:
 
 def _sampling_params(request: GenerationRequest, place: int, draw: int) -> SamplingParams:
     sampling = request.sampling
-    sampled = sampling["temperature"] > 0
+    sampled = sampling.temperature > 0
     return SamplingParams(
-        temperature=sampling["temperature"],
-        top_p=sampling["top_p"],
-        top_k=sampling["top_k"],
-        min_p=sampling["min_p"],
-        repetition_penalty=sampling["repetition_penalty"],
-        max_tokens=sampling["max_tokens"],
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        min_p=sampling.min_p,
+        repetition_penalty=sampling.repetition_penalty,
+        max_tokens=sampling.max_tokens,
         # A server that supports seeds returns the same completion for the same request.
         seed=int(digest([request.seed, request.log.prompt_id(place), draw])[:7], 16) if sampled else None,
     )

@@ -1,10 +1,10 @@
 """The engine that generates with transformers, on a CPU or a GPU."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Engine
+from posttrain.spec.step_params.generation_params import ModelTarget
 
 if TYPE_CHECKING:
     from posttrain.runtime.engines.transformers_generator import TransformersGenerator
@@ -18,13 +18,13 @@ EXTENSION = Engine(
 )
 
 
-def run(context: StepContext, model_spec: Mapping[str, Any]) -> "TransformersGenerator":
+def run(context: StepContext, model_spec: ModelTarget) -> "TransformersGenerator":
     import torch
 
     from posttrain.runtime.engines.transformers_generator import TransformersGenerator
     from posttrain.runtime.models.model_loader import load_model, load_tokenizer
 
-    folder = context.inputs[model_spec["role"]]
+    folder = context.inputs[model_spec.role]
     model = load_model(folder)
     if context.step.resources.gpus and torch.cuda.is_available():
         model = model.to("cuda")

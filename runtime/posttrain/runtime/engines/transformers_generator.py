@@ -1,6 +1,6 @@
 """Generation with transformers in this process, in batches of prompts of similar length."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from posttrain.runtime.engines.completion_decoding import decode_completion, generation_kwargs, render_prompt
@@ -10,6 +10,7 @@ from posttrain.runtime.errors import Interrupted
 from posttrain.runtime.models.context_length import context_length
 from posttrain.runtime.step_context import StopRequest
 from posttrain.spec.keys import digest
+from posttrain.spec.step_params.generation_params import SamplingOptions
 
 # The number of batches in one call of continuous batching. Completions are logged after each call.
 _BATCHES_PER_CALL = 16
@@ -19,12 +20,12 @@ def generate(
     model: Any,
     tokenizer: Any,
     prompts: Sequence[Prompt],
-    sampling: Mapping[str, Any],
+    sampling: SamplingOptions,
     seed: int,
     progress: Callable[[int, int], None],
 ) -> list[list[Completion]]:
     """Generate `n` completions of every prompt with a model in memory, in the order of the prompts."""
-    log = CompletionLog(None, prompts, sampling["n"])
+    log = CompletionLog(None, prompts, sampling.n)
     request = GenerationRequest(
         prompts=prompts, sampling=sampling, seed=seed, log=log, progress=progress, stop=StopRequest()
     )
@@ -73,7 +74,7 @@ class TransformersGenerator:
         """Warn once about prompts that, with their completions, exceed the model's context."""
         if self._warn is None or not request.prompts:
             return
-        context, max_tokens = context_length(self._model), request.sampling["max_tokens"]
+        context, max_tokens = context_length(self._model), request.sampling.max_tokens
         texts = [render_prompt(prompt, self._tokenizer) for prompt in request.prompts]
         lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=False)["input_ids"]]
         overflowing = sum(length + max_tokens > context for length in lengths)
@@ -87,17 +88,17 @@ class TransformersGenerator:
             self._warn = None  # later turns of a conversation would repeat it
 
     def _generate_batch(
-        self, texts: list[str], sampling: Mapping[str, Any], seed: int
+        self, texts: list[str], sampling: SamplingOptions, seed: int
     ) -> list[list[Completion]]:
-        if sampling["continuous_batching"]:
+        if sampling.continuous_batching:
             from posttrain.runtime.engines.continuous_batching import generate_continuous
 
             rows = generate_continuous(self._model, self._tokenizer, texts, sampling, seed)
         else:
             rows = self._generate_tokens(texts, sampling, seed)
-        samples = sampling["n"]
+        samples = sampling.n
         completions = [
-            decode_completion(row, self._tokenizer, self._eos_token_ids, sampling["stop"]) for row in rows
+            decode_completion(row, self._tokenizer, self._eos_token_ids, sampling.stop) for row in rows
         ]
         return [completions[i * samples : (i + 1) * samples] for i in range(len(texts))]
 
@@ -108,7 +109,7 @@ class TransformersGenerator:
         ids = configured if isinstance(configured, list) else [configured]
         return {id for id in (*ids, self._tokenizer.eos_token_id) if id is not None}
 
-    def _generate_tokens(self, texts: list[str], sampling: Mapping[str, Any], seed: int) -> list[list[int]]:
+    def _generate_tokens(self, texts: list[str], sampling: SamplingOptions, seed: int) -> list[list[int]]:
         """The tokens of every completion. The samples of a prompt are consecutive."""
         import torch
 
@@ -121,7 +122,7 @@ class TransformersGenerator:
             return_token_type_ids=False,
         ).to(next(self._model.parameters()).device)
         torch.manual_seed(seed)
-        stop = {"stop_strings": sampling["stop"], "tokenizer": self._tokenizer} if sampling["stop"] else {}
+        stop = {"stop_strings": list(sampling.stop), "tokenizer": self._tokenizer} if sampling.stop else {}
         with torch.inference_mode():
             output = self._model.generate(
                 **inputs,
@@ -139,9 +140,7 @@ class TransformersGenerator:
 def _batch_indices(request: GenerationRequest) -> Iterator[Sequence[int]]:
     """Yield the prompt indices of each batch. They do not depend on the log, so that a resumed step samples
     the same completions."""
-    size = request.sampling["batch_size"] * (
-        _BATCHES_PER_CALL if request.sampling["continuous_batching"] else 1
-    )
+    size = request.sampling.batch_size * (_BATCHES_PER_CALL if request.sampling.continuous_batching else 1)
     lengths = [_prompt_length(prompt) for prompt in request.prompts]
     places = sorted(range(len(lengths)), key=lambda place: (lengths[place], place))
     for start in range(0, len(places), size):

@@ -1,7 +1,7 @@
 """The engine that generates with vLLM in this process. vLLM schedules the prompts by itself."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +13,7 @@ from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Engine
 from posttrain.spec.keys import digest
+from posttrain.spec.step_params.generation_params import GenerationParams, ModelTarget
 
 EXTENSION = Engine(
     name="vllm",
@@ -25,7 +26,7 @@ _PROMPTS_PER_CALL = 1024
 _GPU_MEMORY_UTILIZATION = 0.9  # share of a GPU's memory
 
 
-def run(context: StepContext, model_spec: Mapping[str, Any]) -> "VllmGenerator":
+def run(context: StepContext[GenerationParams], model_spec: ModelTarget) -> "VllmGenerator":
     import torch
 
     from posttrain.runtime.models.model_loader import full_weights_dir, load_tokenizer
@@ -36,11 +37,11 @@ def run(context: StepContext, model_spec: Mapping[str, Any]) -> "VllmGenerator":
     except ImportError as error:
         advice = "install posttrain[cuda], use an image that has vLLM, or set `engine: transformers`"
         raise StepError(f"vLLM cannot be imported: {error}", advice) from None
-    folder, options = context.inputs[model_spec["role"]], context.step.launch.rollouts
+    folder, options = context.inputs[model_spec.role], context.step.launch.rollouts
     model = vllm.LLM(
-        model=str(full_weights_dir(context, folder, f"whole-{model_spec['role'].replace(':', '-')}")),
+        model=str(full_weights_dir(context, folder, f"whole-{model_spec.role.replace(':', '-')}")),
         tokenizer=str(folder),
-        seed=context.params["seed"] % 2**31,
+        seed=context.params.seed % 2**31,
         tensor_parallel_size=options.get("tensor_parallel_size", max(1, context.step.resources.gpus)),
         gpu_memory_utilization=options.get("gpu_memory_utilization", _GPU_MEMORY_UTILIZATION),
         max_model_len=-1,  # the model's context length, or what fits in memory
@@ -111,14 +112,14 @@ def sampling_kwargs(request: GenerationRequest, place: int) -> dict[str, Any]:
     """The arguments of vLLM's SamplingParams, with a separate seed for each prompt."""
     sampling = request.sampling
     return {
-        "n": sampling["n"],
-        "temperature": sampling["temperature"],
-        "top_p": sampling["top_p"],
-        "top_k": sampling["top_k"],
-        "min_p": sampling["min_p"],
-        "repetition_penalty": sampling["repetition_penalty"],
-        "max_tokens": sampling["max_tokens"],
-        "stop": sampling["stop"] or None,
+        "n": sampling.n,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
+        "repetition_penalty": sampling.repetition_penalty,
+        "max_tokens": sampling.max_tokens,
+        "stop": list(sampling.stop) or None,
         "include_stop_str_in_output": True,
         "skip_special_tokens": True,
         "seed": int(digest([request.seed, request.log.prompt_id(place)])[:7], 16),

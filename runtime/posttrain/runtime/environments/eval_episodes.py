@@ -4,7 +4,7 @@ The completions of every turn are logged, so a killed step resumes: the same tur
 observations.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,8 @@ from posttrain.runtime.models.context_length import context_length
 from posttrain.runtime.rewards.engine.batch import EPISODES
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.keys import digest
+from posttrain.spec.step_params.eval_params import EvalStepParams
+from posttrain.spec.step_params.generation_params import ModelTarget, SamplingOptions
 
 Row = dict[str, Any]
 TRANSCRIPT = "transcript"
@@ -43,36 +45,36 @@ class _EpisodeContext:
 
 
 # Generates a completion of each prompt from the prompts, the sampling parameters, the seed and the log name.
-GenerateFn = Callable[[Sequence[Prompt], Mapping[str, Any], int, str], list[list[Completion]]]
+GenerateFn = Callable[[Sequence[Prompt], SamplingOptions, int, str], list[list[Completion]]]
 
 
 def run_subject_episodes(
-    context: StepContext,
-    model_spec: Mapping[str, Any],
+    context: StepContext[EvalStepParams],
+    model_spec: ModelTarget,
     generator: TextGenerator,
     rows: Sequence[Row],
     prompts: Sequence[Prompt],
 ) -> list[Row]:
     """Run the episodes of one of a stage's models. Each turn is logged."""
 
-    def generate(prompts: Sequence[Prompt], sampling: Mapping[str, Any], seed: int, name: str) -> Any:
+    def generate(prompts: Sequence[Prompt], sampling: SamplingOptions, seed: int, name: str) -> Any:
         return generate_completions(context, model_spec, generator, prompts, sampling, seed=seed, name=name)
 
     return run_episodes(context, rows, prompts, generate, _token_counter(context, model_spec))
 
 
 def run_episodes(
-    context: StepContext,
+    context: StepContext[EvalStepParams],
     rows: Sequence[Row],
     prompts: Sequence[Prompt],
     generate: GenerateFn,
     token_counter: "TokenCounter",
 ) -> list[Row]:
     """Run the episodes. Returns a row for each: data columns, completion, transcript and outcome."""
-    session, draws = open_environment(context), context.params["sampling"]["n"]
+    session, draws = open_environment(context), context.params.sampling.n
     try:
         each = [row for row in rows for _ in range(draws)]
-        states = episode_runner.start_episodes(session, each, context.params["seed"])
+        states = episode_runner.start_episodes(session, each, context.params.seed)
         repeated_prompts = [prompt for prompt in prompts for _ in range(draws)]
         contexts = [
             _start_context(state, append_observation(prompt, state.first_observation, session), token_counter)
@@ -93,7 +95,7 @@ def run_episodes(
 class _RoundRunner:
     """Runs the rounds of turns."""
 
-    context: StepContext
+    context: StepContext[EvalStepParams]
     session: EnvironmentSession
     generate: GenerateFn
     token_counter: "TokenCounter"
@@ -128,7 +130,7 @@ class _RoundRunner:
     def _remaining_tokens(self, episode: _EpisodeContext) -> int:
         """The tokens that an episode may still use. For an endpoint, only generated tokens are counted, since
         its tokenizer is not known."""
-        limit = self.context.params["sampling"]["max_tokens"]
+        limit = self.context.params.sampling.max_tokens
         if episode.opening_tokens is None:
             return limit - episode.tokens
         room = min(limit, self.token_counter.context_length - episode.opening_tokens)
@@ -136,8 +138,8 @@ class _RoundRunner:
 
     def _generate_turns(self, prompts: Sequence[Prompt], limit: int, number: int) -> list[list[Completion]]:
         """Generate a completion of each prompt, with a seed for this round."""
-        sampling = {**self.context.params["sampling"], "n": 1, "max_tokens": limit}
-        seed = int(digest([self.context.params["seed"], "turn", number])[:12], 16)
+        sampling = self.context.params.sampling.model_copy(update={"n": 1, "max_tokens": limit})
+        seed = int(digest([self.context.params.seed, "turn", number])[:12], 16)
         return self.generate(prompts, sampling, seed, f"-turn{number}")
 
     def _next_prompt(self, episode: _EpisodeContext, text: str) -> Prompt:
@@ -197,17 +199,17 @@ class TokenCounter:
         return self.tokenizer.decode(tokens[:limit], skip_special_tokens=True)
 
 
-def _token_counter(context: StepContext, model_spec: Mapping[str, Any]) -> TokenCounter:
+def _token_counter(context: StepContext[EvalStepParams], model_spec: ModelTarget) -> TokenCounter:
     """The token counter of a model. An endpoint's tokenizer is not known, and it rejects prompts that are too
     long."""
-    if "endpoint" in model_spec:
+    if model_spec.endpoint is not None:
         return TokenCounter()
     from transformers import AutoConfig
 
     from posttrain.runtime.models import peft_adapters
     from posttrain.runtime.models.model_loader import load_tokenizer
 
-    folder = base = context.inputs[model_spec["role"]]
+    folder = base = context.inputs[model_spec.role]
     while peft_adapters.is_adapter(base):
         base = peft_adapters.base_model_dir(base)
     config = AutoConfig.from_pretrained(base, trust_remote_code=False, local_files_only=True)

@@ -17,6 +17,8 @@ from posttrain.runtime.evaluation import metric_tables
 from posttrain.runtime.evaluation.score_completions import completion_rows, score_rows
 from posttrain.runtime.rows_io import read_rows, write_rows
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.step_params.eval_params import EvalStepParams
+from posttrain.spec.step_params.generation_params import ModelTarget
 
 _MAX_REASON_LENGTH = 200
 _MAX_REPORTED_SAMPLES = 40  # samples of each model in the report
@@ -27,21 +29,21 @@ Row = dict[str, Any]
 ScoredModels = Mapping[str, Sequence[Row]]
 
 
-def run_eval(context: StepContext) -> None:
+def run_eval(context: StepContext[EvalStepParams]) -> None:
     """Run an eval step."""
     rows = read_rows(context.inputs["data"], context.part("data"))
     if not rows:
         raise StepError("the dataset has no rows to evaluate", "check the dataset's steps")
     models = {
-        model_spec["name"]: _score_model(context, model_spec, rows) for model_spec in context.params["models"]
+        model_spec.name: _score_model(context, model_spec, rows) for model_spec in context.params.models
     }
     definitions: metric_tables.Metrics = {}
     for flat in models.values():
         definitions = metric_tables.add_pass_at_k(
-            flat, {**metric_tables.COMPLETION_RATES, **context.params["metrics"]}
+            flat, {**metric_tables.COMPLETION_RATES, **metric_tables.metric_records(context.params.metrics)}
         )
     metrics, breakdowns = _metrics(context, models, definitions), _breakdowns(context, models, definitions)
-    comparisons = metric_tables.compare_models(models, definitions, context.params["seed"])
+    comparisons = metric_tables.compare_models(models, definitions, context.params.seed)
     scored = [{"model": model, **row} for model, flat in models.items() for row in flat]
     write_rows(context.out / "completions.parquet", scored)
     atomic_io.write_json(context.out / "metrics.json", metrics)
@@ -55,13 +57,13 @@ def run_eval(context: StepContext) -> None:
 
 
 def _metrics(
-    context: StepContext, models: ScoredModels, definitions: metric_tables.Metrics
+    context: StepContext[EvalStepParams], models: ScoredModels, definitions: metric_tables.Metrics
 ) -> dict[str, dict[str, Any]]:
     """Every metric by name, or by MODEL.METRIC if the stage evaluates several models."""
     metrics: dict[str, dict[str, Any]] = {}
     for model, flat in models.items():
-        for name, metric in metric_tables.measure_metrics(flat, definitions, context.params["seed"]).items():
-            if context.params["multiple_models"]:
+        for name, metric in metric_tables.measure_metrics(flat, definitions, context.params.seed).items():
+            if context.params.multiple_models:
                 metrics[f"{model}.{name}"] = {**metric, "model": model}
             else:
                 metrics[name] = metric
@@ -69,9 +71,9 @@ def _metrics(
 
 
 def _breakdowns(
-    context: StepContext, models: ScoredModels, definitions: metric_tables.Metrics
+    context: StepContext[EvalStepParams], models: ScoredModels, definitions: metric_tables.Metrics
 ) -> list[dict[str, Any]]:
-    by, seed = context.params["group_by"], context.params["seed"]
+    by, seed = context.params.group_by, context.params.seed
     return [
         {"model": model, **breakdown}
         for model, flat in models.items()
@@ -79,7 +81,7 @@ def _breakdowns(
     ]
 
 
-def _score_model(context: StepContext, model_spec: Mapping[str, Any], rows: list[Row]) -> list[Row]:
+def _score_model(context: StepContext[EvalStepParams], model_spec: ModelTarget, rows: list[Row]) -> list[Row]:
     """Sample and score the completions of one model. Returns a row for each, with values in `node:NAME`."""
     from posttrain.runtime.prompts import build_prompts
     from posttrain.runtime.rewards.engine.graph import Graph
@@ -88,13 +90,13 @@ def _score_model(context: StepContext, model_spec: Mapping[str, Any], rows: list
     with open_engine(context, model_spec) as generator:
         prompts = build_prompts(context, generator, rows)
         context.events.emit("phase", name=_phase("generating", context, model_spec))
-        if params.get("environment") is not None:
+        if params.environment is not None:
             from posttrain.runtime.environments.eval_episodes import run_subject_episodes
 
             flat = run_subject_episodes(context, model_spec, generator, rows, prompts)
         else:
             completions = generate_completions(
-                context, model_spec, generator, prompts, params["sampling"], seed=params["seed"]
+                context, model_spec, generator, prompts, params.sampling, seed=params.seed
             )
             flat = completion_rows(rows, completions)
     context.events.emit("phase", name=_phase("scoring", context, model_spec))
@@ -106,11 +108,11 @@ def _score_model(context: StepContext, model_spec: Mapping[str, Any], rows: list
     return flat
 
 
-def _phase(name: str, context: StepContext, model_spec: Mapping[str, Any]) -> str:
-    return f"{name} {model_spec['name']}" if context.params["multiple_models"] else name
+def _phase(name: str, context: StepContext[EvalStepParams], model_spec: ModelTarget) -> str:
+    return f"{name} {model_spec.name}" if context.params.multiple_models else name
 
 
-def _report(context: StepContext, models: ScoredModels) -> None:
+def _report(context: StepContext[EvalStepParams], models: ScoredModels) -> None:
     """Emit samples and warnings, and record completion rates for the report."""
     nodes = context.facts["nodes"]
     for model, flat in models.items():
@@ -143,7 +145,7 @@ def _completion_rates(flat: Sequence[Row]) -> dict[str, float]:
     return {name: count / len(flat) for name, count in counts.items()}
 
 
-def _warn_of_rates(context: StepContext, model: str, rates: Mapping[str, float]) -> None:
+def _warn_of_rates(context: StepContext[EvalStepParams], model: str, rates: Mapping[str, float]) -> None:
     missing = rates["timed_out"] + rates["failed"]
     if missing:
         context.events.emit(
@@ -159,7 +161,7 @@ def _warn_of_rates(context: StepContext, model: str, rates: Mapping[str, float])
         )
 
 
-def _warn_of_unscored(context: StepContext, model: str, flat: Sequence[Row]) -> None:
+def _warn_of_unscored(context: StepContext[EvalStepParams], model: str, flat: Sequence[Row]) -> None:
     """Warn about completions without a score, with the most common reason."""
     unscored = [row for row in flat if row["node:is unscored"]]
     reasons = Counter(

@@ -14,15 +14,16 @@ from posttrain.runtime.evaluation.statistics.verdicts import (
 )
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.column_types import Interval
+from posttrain.spec.step_params.eval_params import GateCondition, GateStepParams
 
 
-def run_gate(context: StepContext) -> None:
+def run_gate(context: StepContext[GateStepParams]) -> None:
     """Run a gate step."""
-    conditions = [_decide_condition(condition, context) for condition in context.params["conditions"]]
-    decision = combine_verdicts(conditions, context.params["correction"])
+    conditions = [_decide_condition(condition, context) for condition in context.params.conditions]
+    decision = combine_verdicts(conditions, context.params.correction)
     result = {
         "verdict": decision.verdict,
-        "correction": context.params["correction"],
+        "correction": context.params.correction,
         "conditions": list(decision.conditions),
     }
     atomic_io.write_json(context.out / "verdict.json", result)
@@ -54,19 +55,20 @@ class _ItemValues:
     bounds: Interval | None
 
 
-def _decide_condition(condition: Mapping[str, Any], context: StepContext) -> dict[str, Any]:
-    seed, confidence = context.params["seed"], condition["confidence"]
-    metric = condition["metric"]
-    scored = _read_items(context.inputs[f"eval:{metric['eval']}"], metric["name"])
-    if condition["kind"] == "better_than":
-        other = condition["baseline"]
-        baseline = _read_items(context.inputs[f"eval:{other['eval']}"], other["name"])
-        margin, bounds = condition["margin"], scored.bounds
+def _decide_condition(condition: GateCondition, context: StepContext[GateStepParams]) -> dict[str, Any]:
+    seed, confidence = context.params.seed, condition.confidence
+    metric = condition.metric
+    scored = _read_items(context.inputs[f"eval:{metric.eval}"], metric.name)
+    if condition.baseline is not None:
+        other = condition.baseline
+        baseline = _read_items(context.inputs[f"eval:{other.eval}"], other.name)
+        margin, bounds = condition.margin, scored.bounds
         if bounds is not None and baseline.bounds is not None:
             bounds = bounds.join(baseline.bounds)
         result = compare_items(scored.values, baseline.values, margin, confidence, seed, bounds)
     else:
-        side, threshold = condition["kind"], condition["threshold"]
+        side, threshold = condition.kind, condition.threshold
+        assert threshold is not None, "a condition without a baseline has a threshold"
         result = compare_to_threshold(
             scored.kind,
             scored.values,
@@ -77,8 +79,13 @@ def _decide_condition(condition: Mapping[str, Any], context: StepContext) -> dic
             trials=scored.completions,
             bounds=scored.bounds,
         )
-    description = {name: condition[name] for name in ("text", "kind", "margin")}
-    return {**description, "confidence": confidence, **result}
+    return {
+        "text": condition.text,
+        "kind": condition.kind,
+        "margin": condition.margin,
+        "confidence": confidence,
+        **result,
+    }
 
 
 def _read_items(folder: Path, name: str) -> _ItemValues:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from posttrain.runtime.evaluation.statistics.metric_estimates import (
     CONFIDENCE,
     item_means,
@@ -12,6 +14,7 @@ from posttrain.runtime.evaluation.statistics.metric_estimates import (
     value_bounds,
 )
 from posttrain.runtime.evaluation.statistics.verdicts import compare_items
+from posttrain.spec.step_params.eval_params import MetricDefinition
 
 Row = dict[str, Any]
 Metrics = Mapping[str, Mapping[str, Any]]
@@ -20,6 +23,11 @@ COMPLETION_RATES: Metrics = {
     name: {"kind": "rate", "node": f"is {name.replace('_', ' ')}"}
     for name in ("unscored", "truncated", "timed_out")
 }
+
+
+def metric_records(definitions: Mapping[str, MetricDefinition]) -> dict[str, dict[str, Any]]:
+    """Definitions as records, to which the estimates are added."""
+    return {name: to_jsonable_python(metric) for name, metric in definitions.items()}
 
 
 def add_rates(flat: Sequence[Row], returns: str) -> None:

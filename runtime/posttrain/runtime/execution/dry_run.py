@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from posttrain.runtime.execution.selection import Selection
 from posttrain.runtime.store.checkpoints import latest_step
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.key_diff import describe_change
+from posttrain.runtime.store.launch_record import cache_note
 from posttrain.runtime.store.runs import last_plan
-from posttrain.spec.plan import Plan, Step
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Plan, Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +25,7 @@ class StepForecast:
     adoptable: bool = False
 
 
-def forecast_plan(plan: Plan, home: Home, selection: Selection | None = None) -> dict[str, StepForecast]:
+def forecast_plan(plan: "Plan", home: Home, selection: Selection | None = None) -> dict[str, StepForecast]:
     """The forecast of every step, by id; `skipped` for steps outside the selection."""
     earlier = last_plan(home, plan.name)
     before = {step.id: step for step in earlier.steps} if earlier else {}
@@ -36,11 +40,11 @@ def forecast_plan(plan: Plan, home: Home, selection: Selection | None = None) ->
 
 
 def _forecast_step(
-    step: Step, before: Step | None, home: Home, others: Mapping[str, StepForecast]
+    step: "Step", before: "Step | None", home: Home, others: Mapping[str, StepForecast]
 ) -> StepForecast:
     product = home.store.find(step.key) if step.pinned else None
     if product is not None:
-        return StepForecast(state="cached", reason=product.adoption_note or "finished in an earlier run")
+        return StepForecast(state="cached", reason=cache_note(product, step) or "finished in an earlier run")
     why = change_reason(step, before)
     if step.pinned and (at := latest_step(home.workdir(step.key) / "checkpoints")) is not None:
         return StepForecast(state="resume", reason=f"resumes from step {at}")
@@ -51,7 +55,7 @@ def _forecast_step(
     return StepForecast(state="run", reason=why)
 
 
-def _is_adoptable(step: Step, before: Step, home: Home, others: Mapping[str, StepForecast]) -> bool:
+def _is_adoptable(step: "Step", before: "Step", home: Home, others: Mapping[str, StepForecast]) -> bool:
     """Whether the last product of a step differs from its key in the environment only."""
     changed = [n for n in step.key_parts if step.key_parts[n] != before.key_parts.get(n)]
     if "environment" not in changed and "extensions" not in changed:
@@ -69,7 +73,7 @@ def _is_adoptable(step: Step, before: Step, home: Home, others: Mapping[str, Ste
     )
 
 
-def change_reason(step: Step, before: Step | None) -> str:
+def change_reason(step: "Step", before: "Step | None") -> str:
     """The parts of the key that changed since the last run, as text."""
     if before is None:
         return "never run"

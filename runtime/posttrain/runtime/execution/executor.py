@@ -27,6 +27,7 @@ from posttrain.runtime.secret_masking import mask_secrets
 from posttrain.runtime.store import workdir
 from posttrain.runtime.store.file_locks import try_lock
 from posttrain.runtime.store.integrity import Damage, IntegrityChecker
+from posttrain.runtime.store.launch_record import cache_note
 from posttrain.runtime.store.products import Product
 from posttrain.runtime.store.runs import run_key
 from posttrain.spec.plan import Plan
@@ -119,7 +120,7 @@ class _Execution:
 
     def _use_cached(self, progress: StepProgress, cached: Product) -> None:
         progress.product = cached
-        reason = cached.adoption_note
+        reason = cache_note(cached, progress.step)
         self._set_state(
             progress, "cached", reason, facts=dict(cached.facts), cost=dict(cached.manifest["cost"])
         )

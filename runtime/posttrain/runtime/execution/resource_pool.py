@@ -1,14 +1,17 @@
 """Allocates the resources of this machine to concurrent steps."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posttrain.runtime.machine import Machine
 from posttrain.runtime.store.file_locks import Lock, try_lock
-from posttrain.spec.plan import Resources, Step
 from posttrain.spec.record import record
 
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Resources, Step
 
-def required_resources(step: Step) -> Resources:
+
+def required_resources(step: "Step") -> "Resources":
     """The resources to reserve for a step. The memory comes from the recipe, else from the estimate.
 
     The estimate of a step with GPUs is GPU memory, so it says nothing about system memory.
@@ -24,7 +27,7 @@ def required_resources(step: Step) -> Resources:
 class Allocation:
     """The resources of a running step."""
 
-    resources: Resources
+    resources: "Resources"
     # Its GPUs, as CUDA_VISIBLE_DEVICES names them, and the locks against other runs of the home.
     gpus: tuple[str, ...]
     locks: tuple[Lock, ...]
@@ -38,7 +41,7 @@ class ResourcePool:
         self._locks = locks
         self._allocations: dict[str, Allocation] = {}
 
-    def has_room(self, required: Resources) -> bool:
+    def has_room(self, required: "Resources") -> bool:
         """Whether a step fits next to the running ones; a step on an idle machine always fits."""
         allocated = [allocation.resources for allocation in self._allocations.values()]
         if not allocated:
@@ -49,7 +52,7 @@ class ResourcePool:
         machine = self._machine
         return cpus <= machine.cpus and memory <= machine.memory_gb and gpus <= len(machine.gpus)
 
-    def allocate(self, id: str, required: Resources) -> Allocation | None:
+    def allocate(self, id: str, required: "Resources") -> Allocation | None:
         """Reserve the resources of a step; None when they are not free now."""
         if not self.has_room(required):
             return None

@@ -6,11 +6,14 @@ a gate in `--skip` holds back nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from posttrain.runtime.execution.run_errors import SelectionError
-from posttrain.spec.plan import Plan, Step
 from posttrain.spec.record import record
 from posttrain.spec.suggestions import hint
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Plan, Step
 
 _DECLARED_KINDS = ("model", "data")
 
@@ -33,7 +36,7 @@ class Selection:
     skipped: frozenset[str] = frozenset()
 
 
-def select_steps(plan: Plan, options: SelectionOptions) -> Selection:
+def select_steps(plan: "Plan", options: SelectionOptions) -> Selection:
     """The steps that the options select. Raises `SelectionError` for a name that the plan does not have."""
     needs = {step.id: step_dependencies(step) for step in plan.steps}
     skipped = _resolve_names(plan, options.skip)
@@ -50,13 +53,13 @@ def select_steps(plan: Plan, options: SelectionOptions) -> Selection:
     return Selection(steps=frozenset(_with_declared(plan, chosen) - skipped), skipped=frozenset(skipped))
 
 
-def _with_declared(plan: Plan, chosen: set[str]) -> set[str]:
+def _with_declared(plan: "Plan", chosen: set[str]) -> set[str]:
     """The chosen steps, plus the models and datasets that they need."""
     declared = {step.id for step in plan.steps if step.kind in _DECLARED_KINDS}
     return _reachable(chosen, {step.id: declared.intersection(_input_steps(step)) for step in plan.steps})
 
 
-def check_selection(plan: Plan, selection: Selection, has_product: Callable[[Step], bool]) -> None:
+def check_selection(plan: "Plan", selection: Selection, has_product: "Callable[[Step], bool]") -> None:
     """Raise `SelectionError` when a selected step needs a product that is missing and not selected."""
     steps = {step.id: step for step in plan.steps}
     absent = {id for id, step in steps.items() if id not in selection.steps and not has_product(step)}
@@ -74,14 +77,14 @@ def check_selection(plan: Plan, selection: Selection, has_product: Callable[[Ste
                 raise SelectionError(_missing_input_message(step, other, selection))
 
 
-def _missing_input_message(step: Step, other: str, selection: Selection) -> str:
+def _missing_input_message(step: "Step", other: str, selection: Selection) -> str:
     what = f"`{step.id}` reads `{other}`, which is not selected and has no product in the store"
     if other in selection.skipped:
         return f"{what}; remove --skip {other}, or skip `{step.id}` too"
     return f"{what}; run `{other}` first, or select it too"
 
 
-def effective_gates(step: Step, steps: Mapping[str, Step], skipped: Iterable[str]) -> list[str]:
+def effective_gates(step: "Step", steps: "Mapping[str, Step]", skipped: Iterable[str]) -> list[str]:
     """The gates of a step; a skipped gate is replaced by its own gates."""
     found: list[str] = []
     for gate in step.gates:
@@ -89,16 +92,16 @@ def effective_gates(step: Step, steps: Mapping[str, Step], skipped: Iterable[str
     return found
 
 
-def step_dependencies(step: Step) -> tuple[str, ...]:
+def step_dependencies(step: "Step") -> tuple[str, ...]:
     """The gates and inputs that must finish before a step can start."""
     return (*step.gates, *_input_steps(step))
 
 
-def _input_steps(step: Step) -> tuple[str, ...]:
+def _input_steps(step: "Step") -> tuple[str, ...]:
     return tuple(source.step for source in step.inputs.values())
 
 
-def _resolve_names(plan: Plan, names: Iterable[str]) -> set[str]:
+def _resolve_names(plan: "Plan", names: Iterable[str]) -> set[str]:
     """The ids of the named steps; the name of a stage matches the stage in every leg of a matrix."""
     ids = [step.id for step in plan.steps]
     found: set[str] = set()

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posttrain.runtime.events import EventTail
 from posttrain.runtime.execution.gate_state import closed_gate_state, is_gate_open
@@ -12,8 +12,10 @@ from posttrain.runtime.execution.selection import effective_gates
 from posttrain.runtime.runners.dispatch import StepHandle
 from posttrain.runtime.store.file_locks import Lock
 from posttrain.runtime.store.products import Product
-from posttrain.spec.plan import Resources, Step
 from posttrain.spec.record import record
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Resources, Step
 
 FINISHED_STATES = ("cached", "done")
 # A skipped step blocks only the steps that read a product it does not have.
@@ -25,9 +27,9 @@ TERMINAL_STATES = (*SATISFIED_STATES, "failed", "interrupted", "held", "blocked"
 class StepProgress:
     """One step of a run."""
 
-    step: Step
+    step: "Step"
     key: str
-    required: Resources
+    required: "Resources"
     state: str = "waiting"
     product: Product | None = None
     handle: StepHandle | None = None
@@ -62,7 +64,7 @@ class StepDependencies:
     steps: Mapping[str, StepProgress]
     skipped: frozenset[str] = frozenset()
 
-    def blocking_state(self, step: Step, *, is_cached: bool) -> tuple[str, str] | None:
+    def blocking_state(self, step: "Step", *, is_cached: bool) -> tuple[str, str] | None:
         """The state and the reason of a step that will not run, else None. A cached step needs no inputs."""
         for gate in self._gates(step):
             found = self.steps[gate]
@@ -78,7 +80,7 @@ class StepDependencies:
                 return "blocked", f"{source.step} was {self.steps[source.step].state}"
         return None
 
-    def is_ready(self, step: Step, *, is_cached: bool) -> bool:
+    def is_ready(self, step: "Step", *, is_cached: bool) -> bool:
         """Whether all gates and inputs of a step are satisfied."""
         reads = () if is_cached else (source.step for source in step.inputs.values())
         return all(self.steps[id].state in SATISFIED_STATES for id in (*self._gates(step), *reads))
@@ -87,7 +89,7 @@ class StepDependencies:
         """The step whose product has this key."""
         return next((progress for progress in self.steps.values() if progress.key == key), None)
 
-    def _gates(self, step: Step) -> list[str]:
+    def _gates(self, step: "Step") -> list[str]:
         steps = {gate: self.steps[gate].step for gate in step.gates}
         if not self.skipped.intersection(steps):
             return list(steps)

@@ -2,17 +2,21 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.inspection.run_lookup import find_training_step
+from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
 from posttrain.runtime.store.runs import find_step_key, find_step_product
 from posttrain.runtime.training.probe import ProbeOptions, probe
-from posttrain.spec.plan import Step
+from posttrain.spec.step_params.train_params import TrainStepParams
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Step
 
 
 def probe_stage(home: Home, run: Path, stage: str, options: ProbeOptions) -> dict[str, Any]:
@@ -27,7 +31,7 @@ def probe_stage(home: Home, run: Path, stage: str, options: ProbeOptions) -> dic
         return probe(context, product.files if product else None, options)
 
 
-def _step_context(home: Home, run: Path, step: Step, scratch: Path) -> StepContext:
+def _step_context(home: Home, run: Path, step: "Step", scratch: Path) -> StepContext[TrainStepParams]:
     """The context in which the code of the stage runs, with a temporary output folder."""
     inputs: dict[str, Path] = {}
     for role, source in step.inputs.items():
@@ -38,8 +42,11 @@ def _step_context(home: Home, run: Path, step: Step, scratch: Path) -> StepConte
             )
         inputs[role] = product.files
     folder = _recipe_folder(run)
+    params = read_step_params(step)
+    assert isinstance(params, TrainStepParams), f"`{step.id}` is a training step"
     return StepContext(
         step=step,
+        params=params,
         inputs=inputs,
         files={role: folder / file.path for role, file in step.files.items()},
         out=scratch,

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.runs import find_step_product, last_run, list_runs, load_plan, step_ids
-from posttrain.spec.plan import Plan, Step
 from posttrain.spec.suggestions import hint
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Plan, Step
 
 
 class UnknownName(Exception):
@@ -39,14 +42,14 @@ def check_step(run: Path, id: str) -> None:
     _check_known(run, id, step_ids(run), "step")
 
 
-def find_training_step(run: Path, id: str) -> Step:
+def find_training_step(run: Path, id: str) -> "Step":
     """A training step of the plan of a run."""
     plan = read_plan(run)
     _check_known(run, id, [step.id for step in plan.steps if step.kind == "train"], "training stage")
     return plan.step(id)
 
 
-def read_plan(run: Path) -> Plan:
+def read_plan(run: Path) -> "Plan":
     """The plan of a run."""
     plan = load_plan(run)
     if plan is None:

@@ -8,12 +8,13 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.preference_training import PAIR_COLUMNS, import_experimental, train_on_pairs
 from posttrain.runtime.training.step_arithmetic import row_schedule
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
 from posttrain.spec.extension import Footprint, Method
-from posttrain.spec.validation import parse_declaration
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 class CpoParams(RowParams):
@@ -56,13 +57,14 @@ class CpoParams(RowParams):
 
 EXTENSION = Method(
     name="cpo",
-    version=2,
+    version=3,
     summary="Contrastive preference optimization (CPO), on pairs, without a reference model.",
     params=CpoParams,
     stack=STACK,
     preload=("trl.experimental.cpo", *HEAVY_IMPORTS),
+    neutral=key_neutral_params,
     # The SFT loss is a mean over the tokens of the micro-batch.
-    neutral=lambda params: key_neutral_params(params, across=params.cpo_alpha > 0),
+    batch_level_loss=lambda params: params.cpo_alpha > 0,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2),
     schedule=row_schedule,
@@ -70,9 +72,9 @@ EXTENSION = Method(
 )
 
 
-def run(context: StepContext) -> None:
+def run(context: StepContext[TrainStepParams]) -> None:
     trl = import_experimental("cpo")
-    params = parse_declaration(CpoParams, context.params["params"])
+    params = read_extension_params(CpoParams, context.params.params)
     own = {
         "beta": params.beta,
         "loss_type": params.loss_type,

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.preference_training import PAIR_COLUMNS, train_on_pairs
 from posttrain.runtime.training.step_arithmetic import check_batch_loss, reference_arguments, row_schedule
@@ -19,7 +20,7 @@ from posttrain.runtime.training.training_params import (
 )
 from posttrain.spec.extension import Footprint, Method, Schedule
 from posttrain.spec.field_types import Items
-from posttrain.spec.validation import parse_declaration
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 Loss = Literal[
     "sigmoid",
@@ -108,12 +109,13 @@ def schedule(params: DpoParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="dpo",
-    version=2,
+    version=3,
     summary="Direct preference optimization (DPO) and its loss variants, on pairs of chosen and rejected.",
     params=DpoParams,
     stack=STACK,
     preload=("trl.trainer.dpo_trainer", *HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda params: not set(params.losses).isdisjoint(_BATCH_LEVEL_LOSSES),
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2, loss="chunked", has_reference_model=lambda _: True),
     schedule=schedule,
@@ -122,11 +124,11 @@ EXTENSION = Method(
 )
 
 
-def run(context: StepContext) -> None:
-    train(context, parse_declaration(DpoParams, context.params["params"]))
+def run(context: StepContext[TrainStepParams]) -> None:
+    train(context, read_extension_params(DpoParams, context.params.params))
 
 
-def train(context: StepContext, params: DpoParams) -> None:
+def train(context: StepContext[TrainStepParams], params: DpoParams) -> None:
     """Train with these parameters. Methods that are one of the DPO losses, such as ipo, also use this."""
     from trl.trainer.dpo_config import DPOConfig
     from trl.trainer.dpo_trainer import DPOTrainer

@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.rollout_training import (
     ROLLOUT_FOOTPRINT,
@@ -14,7 +15,7 @@ from posttrain.runtime.training.rollout_training import (
 )
 from posttrain.runtime.training.training_params import STACK, key_neutral_params
 from posttrain.spec.extension import Method, Schedule
-from posttrain.spec.validation import parse_declaration
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 class GrpoParams(RolloutParams):
@@ -104,6 +105,8 @@ EXTENSION = Method(
     stack=STACK,
     preload=("trl.trainer.grpo_trainer", *ROLLOUT_HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    # bnpo divides by the tokens of a micro-batch, and so do the Liger kernels.
+    batch_level_loss=lambda params: params.loss_type == "bnpo" or params.use_liger_kernel,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     footprint=ROLLOUT_FOOTPRINT,
     schedule=schedule,
@@ -114,13 +117,13 @@ EXTENSION = Method(
 )
 
 
-def run(context: StepContext) -> None:
+def run(context: StepContext[TrainStepParams]) -> None:
     from trl.trainer.grpo_config import GRPOConfig
     from trl.trainer.grpo_trainer import GRPOTrainer
 
     from posttrain.runtime.trl_compat.entropy_weighting import entropy_weighting_trainer
 
-    params = parse_declaration(GrpoParams, context.params["params"])
+    params = read_extension_params(GrpoParams, context.params.params)
     own: dict[str, Any] = {
         "delta": params.delta,
         "loss_type": params.loss_type,

@@ -5,6 +5,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from posttrain.runtime.methods.dpo import DpoParams, train
+from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.preference_training import PAIR_COLUMNS
 from posttrain.runtime.training.step_arithmetic import row_schedule
@@ -16,7 +17,7 @@ from posttrain.runtime.training.training_params import (
     key_neutral_params,
 )
 from posttrain.spec.extension import Footprint, Method
-from posttrain.spec.validation import parse_declaration
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 class IpoParams(RowParams, ReferenceParams):
@@ -37,12 +38,13 @@ class IpoParams(RowParams, ReferenceParams):
 
 EXTENSION = Method(
     name="ipo",
-    version=2,
+    version=3,
     summary="Identity preference optimization (IPO), on pairs of chosen and rejected.",
     params=IpoParams,
     stack=STACK,
     preload=("trl.trainer.dpo_trainer", *HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda _: False,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2, loss="chunked", has_reference_model=lambda _: True),
     schedule=row_schedule,
@@ -51,5 +53,5 @@ EXTENSION = Method(
 )
 
 
-def run(context: StepContext) -> None:
-    train(context, parse_declaration(DpoParams, {**context.params["params"], "loss_type": "ipo"}))
+def run(context: StepContext[TrainStepParams]) -> None:
+    train(context, read_extension_params(DpoParams, {**context.params.params, "loss_type": "ipo"}))

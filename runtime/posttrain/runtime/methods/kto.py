@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.step_arithmetic import reference_arguments, row_arguments, row_schedule
 from posttrain.runtime.training.training_params import (
@@ -14,7 +15,7 @@ from posttrain.runtime.training.training_params import (
     key_neutral_params,
 )
 from posttrain.spec.extension import Footprint, Method, Schedule
-from posttrain.spec.validation import parse_declaration
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 class KtoParams(RowParams, ReferenceParams):
@@ -73,12 +74,14 @@ def schedule(params: KtoParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="kto",
-    version=2,
+    version=3,
     summary="Kahneman-Tversky optimization (KTO), on labeled completions or on pairs that it splits.",
     params=KtoParams,
     stack=STACK,
     preload=("trl.trainer.kto_trainer", *HEAVY_IMPORTS),
-    neutral=lambda params: key_neutral_params(params, across=params.loss_type == "kto"),
+    neutral=key_neutral_params,
+    # The KL divergence is estimated from the rows of a micro-batch.
+    batch_level_loss=lambda params: params.loss_type == "kto",
     accepts=(
         {"prompt": "text", "chosen": "text", "rejected": "text"},
         {"prompt": "messages", "chosen": "messages", "rejected": "messages"},
@@ -92,7 +95,7 @@ EXTENSION = Method(
 )
 
 
-def run(context: StepContext) -> None:
+def run(context: StepContext[TrainStepParams]) -> None:
     from trl.trainer.kto_config import KTOConfig
     from trl.trainer.kto_trainer import KTOTrainer
 
@@ -102,11 +105,11 @@ def run(context: StepContext) -> None:
     from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
     from posttrain.runtime.training.validate_tokenized import context_length
 
-    params = parse_declaration(KtoParams, context.params["params"])
+    params = read_extension_params(KtoParams, context.params.params)
     start = load_for_training(context)
     rows, columns = prepare_rows(context, start.tokenizer)
     rows = [{name: row[name] for name in columns} for row in rows]
-    data = to_dataset(label_rows(rows, context.params["seed"]), ("prompt", "completion", "label"))
+    data = to_dataset(label_rows(rows, context.params.seed), ("prompt", "completion", "label"))
     loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(rows)), start)
     own: dict[str, Any] = {
         **row_arguments(params, context_length(start.model)),

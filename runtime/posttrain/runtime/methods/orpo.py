@@ -7,12 +7,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.preference_training import PAIR_COLUMNS, import_experimental, train_on_pairs
 from posttrain.runtime.training.step_arithmetic import row_schedule
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
 from posttrain.spec.extension import Footprint, Method
-from posttrain.spec.validation import parse_declaration
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 class OrpoParams(RowParams):
@@ -33,13 +34,14 @@ class OrpoParams(RowParams):
 
 EXTENSION = Method(
     name="orpo",
-    version=2,
+    version=3,
     summary="Odds-ratio preference optimization (ORPO), on pairs, without a reference model.",
     params=OrpoParams,
     stack=STACK,
     preload=("trl.experimental.orpo", *HEAVY_IMPORTS),
+    neutral=key_neutral_params,
     # The SFT loss is a mean over the tokens of the micro-batch.
-    neutral=lambda params: key_neutral_params(params, across=True),
+    batch_level_loss=lambda _: True,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2),
     schedule=row_schedule,
@@ -47,8 +49,8 @@ EXTENSION = Method(
 )
 
 
-def run(context: StepContext) -> None:
+def run(context: StepContext[TrainStepParams]) -> None:
     trl = import_experimental("orpo")
-    params = parse_declaration(OrpoParams, context.params["params"])
+    params = read_extension_params(OrpoParams, context.params.params)
     own = {"beta": params.beta}
     train_on_pairs(context, params, row_schedule, trl.ORPOTrainer, trl.ORPOConfig, own)

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.step_arithmetic import accumulation_steps, check_warmup, resolve_learning_rate
 from posttrain.runtime.training.training_params import (
@@ -18,7 +19,7 @@ from posttrain.runtime.training.training_params import (
 )
 from posttrain.spec.extension import Footprint, Method, Schedule
 from posttrain.spec.inference import MAX_TOKENS_DESCRIPTION
-from posttrain.spec.validation import parse_declaration
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 # The value model is trained by regression, which needs and tolerates a higher rate than the policy.
 _CRITIC_LEARNING_RATE_FACTOR = 10.0
@@ -206,6 +207,7 @@ EXTENSION = Method(
     stack=tuple(name for name in STACK if name != "trl"),
     preload=("transformers.trainer", "transformers.generation.utils", *HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda _: False,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     footprint=Footprint(
         loss="chunked",
@@ -222,7 +224,7 @@ EXTENSION = Method(
 )
 
 
-def run(context: StepContext) -> None:
+def run(context: StepContext[TrainStepParams]) -> None:
     from posttrain.runtime.environments.environment_factory import environment_columns
     from posttrain.runtime.models.model_loader import load_for_training
     from posttrain.runtime.models.model_saver import parameter_counts
@@ -233,7 +235,7 @@ def run(context: StepContext) -> None:
     from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
     from posttrain.runtime.training.validate_tokenized import check_prompts
 
-    params = parse_declaration(PpoParams, context.params["params"])
+    params = read_extension_params(PpoParams, context.params.params)
     start = load_for_training(context)
     graph = Graph.from_step(context)
     data = training_dataset(

@@ -4,12 +4,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.preference_training import PAIR_COLUMNS, train_on_pairs
 from posttrain.runtime.training.step_arithmetic import row_schedule
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
 from posttrain.spec.extension import Footprint, Method
-from posttrain.spec.validation import parse_declaration
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 class RewardModelParams(RowParams):
@@ -30,12 +31,13 @@ class RewardModelParams(RowParams):
 
 EXTENSION = Method(
     name="reward_model",
-    version=2,
+    version=3,
     summary="Reward model (a scorer), trained on pairs of chosen and rejected.",
     params=RewardModelParams,
     stack=STACK,
     preload=("trl.trainer.reward_trainer", *HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda _: False,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2, loss="scores"),
     schedule=row_schedule,
@@ -44,10 +46,10 @@ EXTENSION = Method(
 )
 
 
-def run(context: StepContext) -> None:
+def run(context: StepContext[TrainStepParams]) -> None:
     from trl.trainer.reward_config import RewardConfig
     from trl.trainer.reward_trainer import RewardTrainer
 
-    params = parse_declaration(RewardModelParams, context.params["params"])
+    params = read_extension_params(RewardModelParams, context.params.params)
     own = {"center_rewards_coefficient": params.center_rewards_coefficient}
     train_on_pairs(context, params, row_schedule, RewardTrainer, RewardConfig, own, scorer=True)

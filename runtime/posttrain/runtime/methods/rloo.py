@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.rollout_training import (
     ROLLOUT_FOOTPRINT,
@@ -15,7 +16,7 @@ from posttrain.runtime.training.rollout_training import (
 from posttrain.runtime.training.training_params import STACK, key_neutral_params
 from posttrain.spec.extension import Method
 from posttrain.spec.field_types import Pair
-from posttrain.spec.validation import parse_declaration
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 class RlooParams(RolloutParams):
@@ -56,6 +57,7 @@ EXTENSION = Method(
     stack=STACK,
     preload=("trl.trainer.rloo_trainer", *ROLLOUT_HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda _: False,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     footprint=ROLLOUT_FOOTPRINT,
     schedule=rollout_schedule,
@@ -66,10 +68,10 @@ EXTENSION = Method(
 )
 
 
-def run(context: StepContext) -> None:
+def run(context: StepContext[TrainStepParams]) -> None:
     from trl.trainer.rloo_config import RLOOConfig
     from trl.trainer.rloo_trainer import RLOOTrainer
 
-    params = parse_declaration(RlooParams, context.params["params"])
+    params = read_extension_params(RlooParams, context.params.params)
     own = {"normalize_advantages": params.normalize_advantages, "reward_clip_range": params.reward_clip_range}
     train_on_rollouts(context, params, rollout_schedule, RLOOTrainer, RLOOConfig, own)

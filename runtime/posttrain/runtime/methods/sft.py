@@ -4,11 +4,12 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.step_arithmetic import row_arguments, row_schedule
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
 from posttrain.spec.extension import Footprint, Method, Schedule
-from posttrain.spec.validation import parse_declaration
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 class SftParams(RowParams):
@@ -39,12 +40,13 @@ def schedule(params: SftParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="sft",
-    version=2,
+    version=3,
     summary="Supervised fine-tuning on prompts and completions, or on whole conversations.",
     params=SftParams,
     stack=STACK,
     preload=("trl.trainer.sft_trainer", *HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda _: False,
     accepts=(
         {"prompt": "text", "completion": "text"},
         {"prompt": "messages", "completion": "messages"},
@@ -57,7 +59,7 @@ EXTENSION = Method(
 )
 
 
-def run(context: StepContext) -> None:
+def run(context: StepContext[TrainStepParams]) -> None:
     from trl.trainer.sft_config import SFTConfig
     from trl.trainer.sft_trainer import SFTTrainer
 
@@ -67,7 +69,7 @@ def run(context: StepContext) -> None:
     from posttrain.runtime.training.validate_tokenized import context_length
     from posttrain.runtime.trl_compat.repeated_rows import unrepeated_rows_trainer
 
-    params = parse_declaration(SftParams, context.params["params"])
+    params = read_extension_params(SftParams, context.params.params)
     start = load_for_training(context)
     data = training_dataset(context, start.tokenizer)
     if params.loss_on == "completion" and "messages" in data.column_names:

@@ -4,12 +4,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.preference_training import PAIR_COLUMNS, import_experimental, train_on_pairs
 from posttrain.runtime.training.step_arithmetic import row_schedule
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
 from posttrain.spec.extension import Footprint, Method
-from posttrain.spec.validation import parse_declaration
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 class SimpoParams(RowParams):
@@ -35,12 +36,13 @@ class SimpoParams(RowParams):
 
 EXTENSION = Method(
     name="simpo",
-    version=2,
+    version=3,
     summary="Simple preference optimization (SimPO), on pairs, without a reference model.",
     params=SimpoParams,
     stack=STACK,
     preload=("trl.experimental.cpo", *HEAVY_IMPORTS),
     neutral=key_neutral_params,
+    batch_level_loss=lambda _: False,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2),
     schedule=row_schedule,
@@ -48,9 +50,9 @@ EXTENSION = Method(
 )
 
 
-def run(context: StepContext) -> None:
+def run(context: StepContext[TrainStepParams]) -> None:
     trl = import_experimental("cpo")
-    params = parse_declaration(SimpoParams, context.params["params"])
+    params = read_extension_params(SimpoParams, context.params.params)
     # SimPO is TRL's CPO trainer with this loss and without the SFT loss.
     own = {"beta": params.beta, "loss_type": "simpo", "cpo_alpha": 0.0, "simpo_gamma": params.simpo_gamma}
     train_on_pairs(context, params, row_schedule, trl.CPOTrainer, trl.CPOConfig, own)

@@ -11,6 +11,7 @@ from posttrain.runtime.models import model_origin, peft_adapters, quantization
 from posttrain.runtime.models.peft_adapters import CAUSAL_LM, SEQ_CLS
 from posttrain.runtime.models.pretrained_weights import load_weights, shorten_message
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.step_params.train_params import AdapterOptions, TrainStepParams
 
 _TOKENIZER_ADVICE = "download or save the tokenizer files again, or set `tokenizer` for the model"
 # Generic classes, which tokenizer.json defines completely. AutoTokenizer would replace them by the
@@ -32,15 +33,15 @@ class StartingModel:
     stored_dtype: Any = None
 
 
-def load_for_training(context: StepContext, task: str = CAUSAL_LM) -> StartingModel:
+def load_for_training(context: StepContext[TrainStepParams], task: str = CAUSAL_LM) -> StartingModel:
     """Load the model and tokenizer that a stage trains, according to its `adapter`."""
     context.events.emit("phase", name="loading")
-    folder, adapter = context.inputs["model"], context.params["adapter"]
+    folder, adapter = context.inputs["model"], context.params.adapter
     tokenizer = load_tokenizer(folder)
-    if adapter is None or adapter["type"] == "full":
-        model = load_model(full_weights_dir(context, folder), task=task, seed=context.params["seed"])
+    if adapter is None or adapter.type == "full":
+        model = load_model(full_weights_dir(context, folder), task=task, seed=context.params.seed)
         stored = model.dtype
-        if context.params.get("weights_dtype") == "float32":
+        if context.params.weights_dtype == "float32":
             model = model.float()
         return StartingModel(model, tokenizer, None, None, stored if stored != model.dtype else None)
     quantize = quantization.quantization_type(adapter, folder)
@@ -49,7 +50,7 @@ def load_for_training(context: StepContext, task: str = CAUSAL_LM) -> StartingMo
         base = peft_adapters.product_key(peft_adapters.base_model_dir(folder))
         return StartingModel(model, tokenizer, None, base)
     start = full_weights_dir(context, folder)
-    model = load_model(start, task=task, quantize=quantize, seed=context.params["seed"])
+    model = load_model(start, task=task, quantize=quantize, seed=context.params.seed)
     return StartingModel(
         model,
         tokenizer,
@@ -58,11 +59,12 @@ def load_for_training(context: StepContext, task: str = CAUSAL_LM) -> StartingMo
     )
 
 
-def _continues_adapter(folder: Path, adapter: Any, task: str) -> bool:
+def _continues_adapter(folder: Path, adapter: AdapterOptions | None, task: str) -> bool:
     """Whether training continues an existing adapter. An adapter for another task lacks the new head."""
     return (
-        peft_adapters.is_adapter(folder)
-        and adapter["existing_adapter"] == "continue"
+        adapter is not None
+        and peft_adapters.is_adapter(folder)
+        and adapter.existing_adapter == "continue"
         and peft_adapters.adapter_task(folder) == task
     )
 
@@ -102,13 +104,13 @@ def load_model(
     return PeftModel.from_pretrained(base, folder, is_trainable=trainable)
 
 
-def load_checkpoint(context: StepContext, checkpoint: Path) -> Any:
+def load_checkpoint(context: StepContext[TrainStepParams], checkpoint: Path) -> Any:
     """Load the model of a training checkpoint: full weights, or an adapter on its base model."""
     if not (checkpoint / "adapter_config.json").exists():
         return _load_full_weights(checkpoint, CAUSAL_LM, "none")
     from peft import PeftModel
 
-    folder, adapter = context.inputs["model"], context.params["adapter"]
+    folder, adapter = context.inputs["model"], context.params.adapter
     continues = _continues_adapter(folder, adapter, CAUSAL_LM)
     below = peft_adapters.base_model_dir(folder) if continues else folder
     base = load_model(below)

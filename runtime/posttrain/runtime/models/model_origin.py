@@ -5,13 +5,14 @@ from typing import Any
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.models.peft_adapters import CAUSAL_LM, SEQ_CLS
+from posttrain.spec.step_params.artifact_params import ModelStepParams
 
 ORIGIN_FILE = "origin.json"
 
 
-def write_origin(folder: Path, declared: dict[str, Any], revision: str | None) -> None:
+def write_origin(folder: Path, declared: ModelStepParams, revision: str | None) -> None:
     """Record the origin of a declared model, for exports of models that derive from it."""
-    about = {"from": declared["from"], "revision": revision, "quantize": declared["quantize"]}
+    about = {"from": declared.from_, "revision": revision, "quantize": declared.quantize}
     atomic_io.write_json(folder / ORIGIN_FILE, about)
 
 

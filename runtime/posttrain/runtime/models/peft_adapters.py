@@ -4,13 +4,14 @@ The product of a LoRA stage contains the adapter, the tokenizer and its chat tem
 names the product of the base model in the same store.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.errors import StepError
 from posttrain.spec.architectures.model_shapes import find_architecture
+from posttrain.spec.step_params.train_params import AdapterOptions
 
 BASE_FILE = "base.json"
 _CONFIG_FILE = "adapter_config.json"
@@ -46,17 +47,17 @@ def adapter_task(folder: Path) -> str:
     return atomic_io.read_json(folder / _CONFIG_FILE)["task_type"]
 
 
-def new_lora_config(adapter: Mapping[str, Any], model: Any, task: str) -> Any:
+def new_lora_config(adapter: AdapterOptions, model: Any, task: str) -> Any:
     """Return the configuration of a new LoRA adapter."""
     from peft import LoraConfig
     from transformers.pytorch_utils import Conv1D
 
     return LoraConfig(
-        r=adapter["r"],
-        lora_alpha=adapter["lora_alpha"],
-        use_rslora=adapter.get("use_rslora", False),
-        lora_dropout=adapter["lora_dropout"],
-        target_modules=resolve_target_modules(adapter["target_modules"], model),
+        r=adapter.r,
+        lora_alpha=cast(int, adapter.lora_alpha),
+        use_rslora=adapter.use_rslora,
+        lora_dropout=adapter.lora_dropout,
+        target_modules=resolve_target_modules(adapter.target_modules, model),
         # GPT-2's Conv1D layers have transposed weights.
         fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
         bias="none",

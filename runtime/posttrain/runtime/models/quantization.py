@@ -1,16 +1,16 @@
 """Loads quantized base weights for adapters. Requires a GPU and bitsandbytes."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.models import model_origin, peft_adapters
+from posttrain.spec.step_params.train_params import AdapterOptions
 
 
-def quantization_type(adapter: Mapping[str, Any], folder: Path) -> str:
+def quantization_type(adapter: AdapterOptions, folder: Path) -> str:
     """Return the quantization of the frozen weights under an adapter: none, int8 or nf4."""
-    if adapter["type"] == "qlora":
+    if adapter.type == "qlora":
         return "nf4"
     while peft_adapters.is_adapter(folder):
         folder = peft_adapters.base_model_dir(folder)

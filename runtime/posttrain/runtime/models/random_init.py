@@ -1,14 +1,14 @@
 """Creates a model with random weights from a declared architecture."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from posttrain.runtime.errors import StepError
 from posttrain.spec.architectures.shape_from_init import shape_from_init as shape_of
 from posttrain.spec.architectures.transformers_config import transformers_config
+from posttrain.spec.model_declaration import RandomInit
 
 
-def random_model(declared: Mapping[str, Any], tokenizer: Any, seed: int) -> Any:
+def random_model(declared: RandomInit, tokenizer: Any, seed: int) -> Any:
     """Create the model, with weights that depend on the seed."""
     from transformers import AutoConfig, AutoModelForCausalLM, set_seed
 
@@ -23,7 +23,7 @@ def random_model(declared: Mapping[str, Any], tokenizer: Any, seed: int) -> Any:
     return model
 
 
-def _model_config(declared: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
+def _model_config(declared: RandomInit, vocabulary: int) -> dict[str, Any]:
     """Return the transformers configuration of the declared shape, which the compiler also uses."""
     names = {
         "layers": "num_hidden_layers",
@@ -35,13 +35,13 @@ def _model_config(declared: Mapping[str, Any], vocabulary: int) -> dict[str, Any
         "tied": "tie_word_embeddings",
     }
     shape = shape_of(
-        declared["model_type"], vocab=vocabulary, **{name: declared[key] for name, key in names.items()}
+        declared.model_type, vocab=vocabulary, **{name: getattr(declared, key) for name, key in names.items()}
     )
     if shape is None:
-        raise StepError(f"unknown model_type `{declared['model_type']}`")
+        raise StepError(f"unknown model_type `{declared.model_type}`")
     configuration = {**transformers_config(shape), "dtype": "float32"}
-    if declared["rope_theta"] is not None:
-        configuration["rope_parameters"] = {"rope_type": "default", "rope_theta": declared["rope_theta"]}
-    if declared["initializer_range"] is not None:
-        configuration["initializer_range"] = declared["initializer_range"]
+    if declared.rope_theta is not None:
+        configuration["rope_parameters"] = {"rope_type": "default", "rope_theta": declared.rope_theta}
+    if declared.initializer_range is not None:
+        configuration["initializer_range"] = declared.initializer_range
     return configuration

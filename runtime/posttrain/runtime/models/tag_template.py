@@ -5,8 +5,8 @@ message may contain that tag or omit it. Every message ends with the end token.
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any
+
+from posttrain.spec.model_declaration import Tags
 
 _TEMPLATE = """\
 {%- set system = SYSTEM -%}
@@ -25,18 +25,18 @@ _TEMPLATE = """\
 """
 
 
-def tag_chat_template(tags: Mapping[str, Any]) -> str:
+def tag_chat_template(tags: Tags) -> str:
     """Return the template. Tags are escaped, so that they can contain any characters."""
-    opening = tags["think"][0] if tags["think"] else ""
+    opening = tags.think[0] if tags.think else ""
     return _TEMPLATE.replace("SYSTEM", _jinja_literal(_system_literal(tags))).replace(
         "OPEN", _jinja_literal(opening)
     )
 
 
-def _system_literal(tags: Mapping[str, Any]) -> str:
-    text = tags["system"] or ""
+def _system_literal(tags: Tags) -> str:
+    text = tags.system or ""
     for name in ("think", "answer"):
-        for place, tag in zip(("open", "close"), tags[name] or (), strict=False):
+        for place, tag in zip(("open", "close"), getattr(tags, name) or (), strict=False):
             text = text.replace(f"{{{name}_{place}}}", tag)
     return text
 

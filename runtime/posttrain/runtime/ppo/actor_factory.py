@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from posttrain.runtime.environments.environment_factory import environment_config, open_environment
+from posttrain.runtime.environments.environment_factory import open_environment
 from posttrain.runtime.ppo.actor_critic import build_actor_critic
 from posttrain.runtime.ppo.env_rollout import EpisodeSetup
 from posttrain.runtime.ppo.policy_models import build_policy, build_reference
@@ -14,6 +14,7 @@ from posttrain.runtime.ppo.rollout_schedule import RolloutSchedule
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.step_arithmetic import accumulation_steps
 from posttrain.runtime.training.training_loop import TrainingLoop
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 def build_ppo_trainer(
@@ -26,7 +27,7 @@ def build_ppo_trainer(
     """Build the trainer for the training loop; `params` are the parameters of the method."""
     from transformers import TrainingArguments
 
-    seed = loop.context.params["seed"]
+    seed = loop.context.params.seed
     policy = build_policy(loop.starting_model, seed)
     reference = build_reference(loop.context, policy, params.kl_coef)
     rows = data.to_list()
@@ -62,11 +63,11 @@ def build_ppo_trainer(
     )
 
 
-def _episode_setup(context: StepContext) -> EpisodeSetup | None:
+def _episode_setup(context: StepContext[TrainStepParams]) -> EpisodeSetup | None:
     return (
         None
-        if environment_config(context) is None
-        else EpisodeSetup(world=open_environment(context), seed=context.params["seed"])
+        if context.params.environment is None
+        else EpisodeSetup(world=open_environment(context), seed=context.params.seed)
     )
 
 

@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.catalog import CATALOG
+from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.process_environment import forkserver_environment, step_environment
 from posttrain.spec.extension import Extension, Runner
 from posttrain.spec.plan import Plan, Step
+from posttrain.spec.step_params.generation_params import GenerationParams
 
 EXTENSION = Runner(name="process", summary="A process on this machine.")
 _KILLED = -9
@@ -210,10 +212,11 @@ class _ForkserverClient:
 def heavy_imports(step: Step) -> tuple[str, ...]:
     """The slow modules that the code of the step imports."""
     module = import_module(step.entry.partition(":")[0])
-    engines = {model["engine"] for model in step.params.get("models", ())}
+    params = read_step_params(step)
+    models = params.models if isinstance(params, GenerationParams) else ()
     extensions = (
         getattr(module, "EXTENSION", None),
-        *(CATALOG.find("engine", name) for name in sorted(engines)),
+        *(CATALOG.find("engine", name) for name in sorted({model.engine for model in models})),
     )
     modules = (name for one in extensions if isinstance(one, Extension) for name in one.preload)
     return tuple(dict.fromkeys(modules))

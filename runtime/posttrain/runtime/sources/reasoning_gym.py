@@ -79,7 +79,7 @@ def create_tasks(task: str, count: int, seed: int, config: dict[str, Any]) -> An
     try:
         package: Any = import_module("reasoning_gym")
     except ImportError:
-        advice = "install it: pip install reasoning-gym"
+        advice = "install it: pip install 'posttrain[reasoning-gym]'"
         raise StepError("the package reasoning-gym is not installed", advice) from None
     try:
         return package.create_dataset(task, size=count, seed=seed, **config)

@@ -9,14 +9,17 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.store.checksums import with_checksum
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.key_diff import describe_change
 from posttrain.runtime.store.products import Product, Store
-from posttrain.spec.plan import Step
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Step
+
 
 ADOPTABLE_PARTS = ("environment", "extensions")
 
@@ -25,7 +28,7 @@ class AdoptionError(Exception):
     """No older product can be adopted, with the reason."""
 
 
-def differing_parts(step: Step, product: Product, store: Store) -> tuple[list[str], list[str]]:
+def differing_parts(step: "Step", product: Product, store: Store) -> tuple[list[str], list[str]]:
     """The differing parts of the key of a product and of a step: the adoptable ones, and the others."""
     before: Mapping[str, str] = product.manifest["key_parts"]
     names = sorted(n for n in {*before, *step.key_parts} if before.get(n) != step.key_parts.get(n))
@@ -59,7 +62,7 @@ def _original_key(product: Product) -> str:
     return str(product.manifest.get("adopted", {}).get("from", product.key))
 
 
-def find_adoptable(step: Step, store: Store) -> Product:
+def find_adoptable(step: "Step", store: Store) -> Product:
     """The newest product that a step can adopt. Raises `AdoptionError` with the other differences."""
     nearest: tuple[int, str] | None = None
     fitting: list[Product] = []
@@ -77,7 +80,7 @@ def find_adoptable(step: Step, store: Store) -> Product:
     raise AdoptionError(nearest[1] if nearest else f"the store has no older product of `{step.id}`")
 
 
-def _describe_differences(step: Step, product: Product, others: list[str]) -> str:
+def _describe_differences(step: "Step", product: Product, others: list[str]) -> str:
     reasons: list[str] = []
     for name in others[:3]:
         if name.startswith("input.") and name[6:] in step.inputs:
@@ -87,7 +90,7 @@ def _describe_differences(step: Step, product: Product, others: list[str]) -> st
     return f"not only the environment differs from {product.key[:10]}: {'; '.join(reasons)}"
 
 
-def adopt(home: Home, step: Step, old: Product, because: str) -> Product:
+def adopt(home: Home, step: "Step", old: Product, because: str) -> Product:
     """Publish an older product under the key of the step, by hard links. The caller holds the lock."""
     damage = home.store.integrity_problem(old)
     if damage is not None:

@@ -11,12 +11,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posttrain.runtime.store.file_locks import is_held, try_lock
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import DamagedJournal, Journal
 from posttrain.runtime.store.runs import load_plan, run_key
-from posttrain.spec.plan import Plan
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Plan
+
 
 # The prefix of folders in work/ that are being deleted.
 _DELETING_PREFIX = "going-"
@@ -136,7 +140,7 @@ def _keys_from_journal(path: Path) -> list[str]:
     return keys
 
 
-def _keys_from_plan(plan: Plan, run: str) -> list[str]:
+def _keys_from_plan(plan: "Plan", run: str) -> list[str]:
     # A step that is not pinned has a key private to the run; its shared key has no product.
     return [key for step in plan.steps for key in {step.key, run_key(step, run)}]
 

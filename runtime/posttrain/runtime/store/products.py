@@ -1,6 +1,6 @@
 """The store of finished products, which are immutable and addressed by key.
 
-    store/KEY/manifest.json    size and sha256 of every file, the step, and the values of the key
+    store/KEY/manifest.json    size and sha256 of every file, the step, its launch, and the values of the key
     store/KEY/files/           the product
     store/KEY/record/          step.json, events.jsonl and the log of the step
 
@@ -20,7 +20,7 @@ from posttrain.runtime.store.checksums import read_checksummed, with_checksum
 from posttrain.spec.keys import digest
 from posttrain.spec.record import record
 
-FORMAT = 1
+FORMAT = 2
 _QUARANTINE = ".damaged"
 
 

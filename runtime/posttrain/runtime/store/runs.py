@@ -7,27 +7,32 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.store.file_locks import try_lock
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
+from posttrain.runtime.store.plan_outline import StepOutline, read_plan_outline
 from posttrain.runtime.store.products import Product
+from posttrain.spec.canonical_json import canonical_json
 from posttrain.spec.keys import digest
-from posttrain.spec.plan import Plan, Step, plan_from_json, plan_to_json
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Plan, Step
 
 
-def run_key(step: Step, run: str) -> str:
+def run_key(step: "Step | StepOutline", run: str) -> str:
     """The key of the product of a step; private to the run when the step is not pinned."""
     return step.key if step.pinned else digest([step.key, run])
 
 
-def new_run(home: Home, plan: Plan, recipe: Path) -> Path:
+def new_run(home: Home, plan: "Plan", recipe: Path) -> Path:
     """Create the folder of a new run, with its plan and journal."""
     home.prepare()
     _remove_leftovers(home)
     folder = _new_folder(home, plan.name)
-    atomic_io.write_text(folder / "plan.json", plan_to_json(plan))
+    atomic_io.write_text(folder / "plan.json", canonical_json(plan) + "\n")
     journal = Journal(folder / "journal.sqlite")
     journal.set("plan", plan_digest(folder))
     journal.add_steps([(step.id, run_key(step, folder.name), step.estimate or {}) for step in plan.steps])
@@ -89,13 +94,13 @@ def list_runs(home: Home) -> list[Path]:
 def last_run(home: Home, name: str | None = None) -> Path | None:
     """The newest run, optionally of one recipe."""
     for folder in reversed(list_runs(home)):
-        plan = load_plan(folder)
+        plan = read_plan_outline(folder)
         if plan is not None and name in (None, plan.name):
             return folder
     return None
 
 
-def last_plan(home: Home, name: str) -> Plan | None:
+def last_plan(home: Home, name: str) -> "Plan | None":
     folder = last_run(home, name)
     return load_plan(folder) if folder else None
 
@@ -108,14 +113,14 @@ def finish_run(journal: Journal, states: Mapping[str, str]) -> None:
 
 
 def step_ids(run: Path) -> list[str]:
-    plan = load_plan(run)
+    plan = read_plan_outline(run)
     return [step.id for step in plan.steps] if plan else []
 
 
 def find_step_key(run: Path, id: str) -> str | None:
     """The key of the product of a step in a run."""
-    plan = load_plan(run)
-    found = next((step for step in plan.steps if step.id == id), None) if plan else None
+    plan = read_plan_outline(run)
+    found = plan.find_step(id) if plan else None
     return run_key(found, run.name) if found else None
 
 
@@ -139,9 +144,11 @@ def plan_digest(run: Path) -> str:
     return atomic_io.sha256_file(run / "plan.json")
 
 
-def load_plan(run: Path) -> Plan | None:
+def load_plan(run: Path) -> "Plan | None":
     """The plan of a run; None when it is not readable."""
     try:
+        from posttrain.spec.plan import plan_from_json
+
         return plan_from_json((run / "plan.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -4,13 +4,17 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from sqlite3 import DatabaseError
+from typing import TYPE_CHECKING
 
 from posttrain.runtime.store.file_locks import is_held
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import DamagedJournal, Journal
 from posttrain.runtime.store.runs import load_plan, plan_digest, run_key
 from posttrain.runtime.store.verify_findings import Finding, VerifyProgress
-from posttrain.spec.plan import Plan
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Plan
+
 
 _JOURNAL = "journal.sqlite"
 
@@ -50,7 +54,7 @@ def _verify_run(home: Home, run: Path, progress: VerifyProgress) -> Iterator[Fin
             progress.count("products of runs are missing from the store: the next run rebuilds them", missing)
 
 
-def _journal_finding(home: Home, run: Path, plan: Plan | None, what: str) -> Finding:
+def _journal_finding(home: Home, run: Path, plan: "Plan | None", what: str) -> Finding:
     rebuild = None if plan is None else partial(_rebuild_journal, home, run, plan)
     return Finding(
         kind="run",
@@ -62,7 +66,7 @@ def _journal_finding(home: Home, run: Path, plan: Plan | None, what: str) -> Fin
     )
 
 
-def _find_mismatch(run: Path, plan: Plan | None, journal: Journal, progress: VerifyProgress) -> str | None:
+def _find_mismatch(run: Path, plan: "Plan | None", journal: Journal, progress: VerifyProgress) -> str | None:
     entries = journal.entries()
     progress.count("journal rows", len(entries))
     known = journal.get("plan")
@@ -77,7 +81,7 @@ def _find_mismatch(run: Path, plan: Plan | None, journal: Journal, progress: Ver
     return None
 
 
-def _count_missing_products(home: Home, run: Path, plan: Plan) -> int:
+def _count_missing_products(home: Home, run: Path, plan: "Plan") -> int:
     """The number of finished products of the plan that are missing from the store."""
     journal = Journal(run / _JOURNAL, read=True)
     ended = {entry.key for entry in journal.entries() if entry.state in ("done", "cached")}
@@ -85,7 +89,7 @@ def _count_missing_products(home: Home, run: Path, plan: Plan) -> int:
     return sum(not (home.store.root / key).exists() for key in ended)
 
 
-def _rebuild_journal(home: Home, run: Path, plan: Plan) -> None:
+def _rebuild_journal(home: Home, run: Path, plan: "Plan") -> None:
     """Rebuild the journal from the plan (the steps) and the store (the finished ones)."""
     old = run / _JOURNAL
     if old.exists():

@@ -11,23 +11,27 @@ work/KEY/receipt.json    written by the worker when the product is complete, wit
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posttrain.runtime import atomic_io, errors
 from posttrain.runtime.errors import NO_SPACE, StepError
 from posttrain.runtime.store.checksums import read_checksummed
+from posttrain.runtime.store.launch_record import launch_record
 from posttrain.runtime.store.products import Product, Store
-from posttrain.spec.plan import Step, step_to_json
+from posttrain.spec.canonical_json import canonical_json
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Step
 
 
-def prepare(work: Path, step: Step, inputs: Mapping[str, Path], recipe_dir: Path) -> None:
+def prepare(work: Path, step: "Step", inputs: Mapping[str, Path], recipe_dir: Path) -> None:
     """Create the files that the worker needs. The state of earlier attempts stays."""
     (work / "record").mkdir(parents=True, exist_ok=True)
     # No digest covers this cache of a library.
     shutil.rmtree(work / "scratch" / "datasets", ignore_errors=True)
     (work / "failure.json").unlink(missing_ok=True)  # from an earlier attempt
     # Each attempt rewrites these files, so they need no sync.
-    atomic_io.write_text(work / "record" / "step.json", step_to_json(step), sync=False)
+    atomic_io.write_text(work / "record" / "step.json", canonical_json(step) + "\n", sync=False)
     files = {
         role: _copy_user_file(work, recipe_dir / file.path, file.sha256) for role, file in step.files.items()
     }
@@ -72,7 +76,7 @@ def load_receipt(work: Path, *, check_digests: bool = False) -> dict[str, Any] |
     return receipt if matches else None
 
 
-def commit(work: Path, step: Step, key: str, receipt: Mapping[str, Any], store: Store) -> Product:
+def commit(work: Path, step: "Step", key: str, receipt: Mapping[str, Any], store: Store) -> Product:
     """Commit the finished step to the store and remove its working directory."""
     about = {
         "step": step.id,
@@ -81,6 +85,7 @@ def commit(work: Path, step: Step, key: str, receipt: Mapping[str, Any], store: 
         "key_values": dict(step.key_values),
         "facts": receipt["facts"],
         "cost": receipt["cost"],
+        "launch": launch_record(_started_step(work) or step),
     }
     digests = receipt["files"] if "files" in receipt else atomic_io.sync_and_digest(work / "files")
     product = store.commit(key, work / "files", work / "record", digests, about)
@@ -88,18 +93,26 @@ def commit(work: Path, step: Step, key: str, receipt: Mapping[str, Any], store: 
     return product
 
 
+def _started_step(work: Path) -> Step | None:
+    """The step as its worker got it. An earlier client can have started it with another launch."""
+    found = atomic_io.read_json(work / "record" / "step.json")
+    from posttrain.spec.plan import step_from_dict
+
+    return step_from_dict(found) if isinstance(found, dict) else None
+
+
 def clear(work: Path) -> None:
     shutil.rmtree(work, ignore_errors=True)
 
 
-def timeout_failure(step: Step) -> dict[str, Any]:
+def timeout_failure(step: "Step") -> dict[str, Any]:
     message = f"timeout after {step.timeout_minutes:g} minutes"
     return errors.failure_record(
         StepError(message, "raise timeout_minutes; the next run resumes from the last checkpoint")
     )
 
 
-def read_failure(work: Path, status: int, step: Step) -> dict[str, Any]:
+def read_failure(work: Path, status: int, step: "Step") -> dict[str, Any]:
     """The failure of a step: as the step recorded it, or derived from its exit status."""
     failure = atomic_io.read_json(work / "failure.json")
     if isinstance(failure, dict):
@@ -120,7 +133,7 @@ def read_failure(work: Path, status: int, step: Step) -> dict[str, Any]:
     return errors.failure_record(StepError(message, advice, retriable=status < 0))
 
 
-def _memory_estimate(step: Step) -> str:
+def _memory_estimate(step: "Step") -> str:
     """The plan's estimate of the step's system memory, as text."""
     known = None if step.resources.gpus else (step.estimate or {}).get("memory_gb")
     return "" if known is None else f" (the plan estimated {known:g} GB)"

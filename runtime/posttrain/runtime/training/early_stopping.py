@@ -3,16 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
+from posttrain.spec.step_params.train_params import InLoopEvalOptions
+
 
 class EarlyStopping:
     """Tracks one metric over the evaluations. Checkpoints hold its state."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self._metric: str | None = config["metric_for_best_model"]
-        self._sign = 1.0 if config["greater_is_better"] else -1.0
-        self._threshold: float = config["early_stopping_threshold"]
-        self._patience: int | None = config["early_stopping_patience"]
-        self.keeps_best: bool = config["keep"] == "best"
+    def __init__(self, options: InLoopEvalOptions) -> None:
+        self._metric = options.metric_for_best_model
+        self._sign = 1.0 if options.greater_is_better else -1.0
+        self._threshold = options.early_stopping_threshold
+        self._patience = options.early_stopping_patience
+        self.keeps_best = options.keep == "best"
         self._state: dict[str, Any] = {"step": None, "value": None, "evals_without_improvement": 0}
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Runs the in-loop evaluations of a training stage, reports them as events, and applies early stopping."""
 
 import shutil
-from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from posttrain.runtime.store import checkpoints
 from posttrain.runtime.training.early_stopping import EarlyStopping
 from posttrain.runtime.training.inloop_eval import build_evals
 from posttrain.spec.extension import Schedule
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 _STATE_FILE = "early_stopping.json"
 
@@ -26,14 +26,14 @@ class EvalCallback:
     once.
     """
 
-    def __init__(self, context: StepContext, tokenizer: Any, schedule: Schedule) -> None:
+    def __init__(self, context: StepContext[TrainStepParams], tokenizer: Any, schedule: Schedule) -> None:
         self._context = context
         # A copy: a tokenizer stores its last padding and truncation, and would be saved with them.
         self._tokenizer = deepcopy(tokenizer)
-        config: Mapping[str, Any] | None = context.params.get("evaluate")
-        self._every: int = config["eval_steps"] if config else 0
+        options = context.params.evaluate
+        self._every = options.eval_steps if options else 0
         self._evals = build_evals(context, self._tokenizer) if is_rank_zero() else []
-        self.early_stopping = EarlyStopping(config) if config else None
+        self.early_stopping = EarlyStopping(options) if options else None
         self.set_schedule(schedule)
 
     def set_schedule(self, schedule: Schedule) -> None:

@@ -5,9 +5,9 @@ afterwards.
 """
 
 import random
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from posttrain.runtime.engines.completion_log import Prompt
@@ -19,6 +19,9 @@ from posttrain.runtime.prompts import build_prompts
 from posttrain.runtime.rewards.engine.graph import Graph
 from posttrain.runtime.rows_io import read_rows
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.step_params.eval_params import EvalStepParams
+from posttrain.spec.step_params.generation_params import SamplingOptions
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +29,7 @@ class InLoopEval:
     """An eval with its prompts and reward graph, ready to run on a model."""
 
     name: str
-    context: StepContext
+    context: StepContext[EvalStepParams]
     rows: list[dict[str, Any]]
     prompts: list[Prompt]
     graph: Graph
@@ -38,8 +41,9 @@ class InLoopEval:
             flat = self._generate_rows(model, tokenizer)
         score_rows(flat, self.graph)
         metric_tables.add_rates(flat, self.graph.returns)
-        metrics = metric_tables.add_pass_at_k(flat, {**metric_tables.COMPLETION_RATES, **params["metrics"]})
-        measured = metric_tables.measure_metrics(flat, metrics, params["seed"])
+        declared = metric_tables.metric_records(params.metrics)
+        metrics = metric_tables.add_pass_at_k(flat, {**metric_tables.COMPLETION_RATES, **declared})
+        measured = metric_tables.measure_metrics(flat, metrics, params.seed)
         return {
             f"{self.name}.{name}": metric["value"]
             for name, metric in measured.items()
@@ -49,14 +53,14 @@ class InLoopEval:
     def _generate_rows(self, model: Any, tokenizer: Any) -> list[dict[str, Any]]:
         """Generate a row for each completion, or for each episode if the eval has an environment."""
         params = self.context.params
-        if params.get("environment") is None:
-            completions = _generate(model, tokenizer, self.prompts, params["sampling"], params["seed"])
+        if params.environment is None:
+            completions = _generate(model, tokenizer, self.prompts, params.sampling, params.seed)
             return completion_rows(self.rows, completions)
         from posttrain.runtime.environments.eval_episodes import TokenCounter, run_episodes
         from posttrain.runtime.models.context_length import context_length
 
         def generate_turns(
-            prompts: Sequence[Prompt], sampling: Mapping[str, Any], seed: int, _name: str
+            prompts: Sequence[Prompt], sampling: SamplingOptions, seed: int, _name: str
         ) -> Any:
             return _generate(model, tokenizer, prompts, sampling, seed)
 
@@ -65,30 +69,36 @@ class InLoopEval:
 
 
 def _generate(
-    model: Any, tokenizer: Any, prompts: Sequence[Prompt], sampling: Mapping[str, Any], seed: int
+    model: Any, tokenizer: Any, prompts: Sequence[Prompt], sampling: SamplingOptions, seed: int
 ) -> Any:
     return generate(model, tokenizer, prompts, sampling, seed, lambda _done, _total: None)
 
 
-def build_evals(context: StepContext, tokenizer: Any) -> list[InLoopEval]:
+def build_evals(context: StepContext[TrainStepParams], tokenizer: Any) -> list[InLoopEval]:
     """Build the in-loop evals of a training stage."""
-    config = context.params.get("evaluate") or {"evals": {}}
+    options = context.params.evaluate
     return [
         _build_eval(name, eval_context(context, name, params), tokenizer)
-        for name, params in config["evals"].items()
+        for name, params in (options.evals if options else {}).items()
     ]
 
 
-def eval_context(context: StepContext, name: str, params: Mapping[str, Any]) -> StepContext:
+def eval_context(
+    context: StepContext[TrainStepParams], name: str, params: EvalStepParams
+) -> StepContext[EvalStepParams]:
     """Return the context that the eval would have as its own stage."""
     inputs = {role: value for role, value in context.step.inputs.items() if role.startswith(f"{name}.")}
     renamed = {_strip_eval_name(role): one for role, one in inputs.items()}
-    step = context.step.model_copy(update={"params": params, "inputs": renamed})
-    return replace(
-        context,
-        step=step,
+    return StepContext(
+        step=context.step.model_copy(update={"params": params.dump(), "inputs": renamed}),
+        params=params,
         inputs={_strip_eval_name(role): context.inputs[role] for role in inputs},
         files={_strip_eval_name(r): path for r, path in context.files.items() if r.startswith(f"{name}.")},
+        out=context.out,
+        work=context.work,
+        events=context.events,
+        stop=context.stop,
+        facts=context.facts,
     )
 
 
@@ -96,7 +106,7 @@ def _strip_eval_name(role: str) -> str:
     return role.partition(".")[2]
 
 
-def _build_eval(name: str, context: StepContext, tokenizer: Any) -> InLoopEval:
+def _build_eval(name: str, context: StepContext[EvalStepParams], tokenizer: Any) -> InLoopEval:
     rows = read_rows(context.inputs["data"], context.part("data"))
     if not rows:
         raise StepError(

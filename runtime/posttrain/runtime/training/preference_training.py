@@ -10,6 +10,7 @@ from posttrain.runtime.training.step_arithmetic import row_arguments
 from posttrain.runtime.training.training_params import RowParams
 from posttrain.spec.column_types import Columns
 from posttrain.spec.extension import Schedule
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 # The accepted column sets of pairs. Without a `prompt`, the shared first turns are the prompt.
 PAIR_COLUMNS: tuple[Columns, ...] = (
@@ -38,7 +39,7 @@ def import_experimental(name: str) -> Any:
 
 
 def train_on_pairs(
-    context: StepContext,
+    context: StepContext[TrainStepParams],
     params: RowParams,
     schedule: Callable[[Any, int], Schedule],
     trainer: Any,

@@ -12,10 +12,19 @@ from posttrain.runtime.rows_io import read_rows
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.store import checkpoints
 from posttrain.spec.extension import Method
+from posttrain.spec.step_params.generation_params import SamplingOptions
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 Row = Mapping[str, Any]
 # The reward op whose operands are tags; the probe counts the completions that contain each of them.
 _TAG_OP = "between"
+_USUAL_SAMPLING: dict[str, Any] = {
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "max_completion_length": 256,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +37,9 @@ class ProbeOptions:
     max_tokens: int | None = None
 
 
-def probe(context: StepContext, product: Path | None, options: ProbeOptions) -> dict[str, Any]:
+def probe(
+    context: StepContext[TrainStepParams], product: Path | None, options: ProbeOptions
+) -> dict[str, Any]:
     """Sample completions for the first rows of the stage's data; return statistics, warnings and samples."""
     from posttrain.runtime.engines.transformers_generator import generate
     from posttrain.runtime.evaluation.score_completions import completion_rows, score_rows
@@ -51,9 +62,8 @@ def probe(context: StepContext, product: Path | None, options: ProbeOptions) -> 
     if room < 1:
         message = f"the longest prompt fills the model's context of {context_length(model)} tokens"
         raise StepError(message, "filter out long prompts in the dataset's steps")
-    sampling = probe_sampling(context.params["params"], options)
-    sampling["max_tokens"] = min(sampling["max_tokens"], room)
-    seed = context.params["seed"]
+    sampling = probe_sampling(context.params.params, options, room)
+    seed = context.params.seed
     completions = generate(model, tokenizer, prompts, sampling, seed, lambda _done, _total: None)
     flat = completion_rows(rows, completions)
     graph = _reward_graph(context)
@@ -65,27 +75,27 @@ def probe(context: StepContext, product: Path | None, options: ProbeOptions) -> 
     )
     return {
         "from": "product" if product else source.name,
-        "sampling": sampling,
+        "sampling": sampling.model_dump(),
         **statistics,
         "warnings": list(_warnings(statistics)),
         "samples": [_format_sample(row, shown) for row in flat],
     }
 
 
-def _check_generative(context: StepContext) -> None:
-    method = CATALOG.find("method", context.params["method"])
+def _check_generative(context: StepContext[TrainStepParams]) -> None:
+    method = CATALOG.find("method", context.params.method)
     if isinstance(method, Method) and method.product == "scorer":
         message = f"`{method.name}` trains a scorer, which does not generate completions"
         raise StepError(message, "score rows with `recipe reward` and a reward that uses the stage")
 
 
-def _reward_graph(context: StepContext) -> Any:
+def _reward_graph(context: StepContext[TrainStepParams]) -> Any:
     from posttrain.runtime.rewards.engine.graph import Graph
 
-    return Graph.from_step(context) if context.params["reward"] is not None else None
+    return Graph.from_step(context) if context.params.reward is not None else None
 
 
-def _latest_checkpoint(context: StepContext) -> Path:
+def _latest_checkpoint(context: StepContext[TrainStepParams]) -> Path:
     step = checkpoints.latest_step(context.checkpoints)
     if step is None:
         raise StepError(
@@ -94,29 +104,33 @@ def _latest_checkpoint(context: StepContext) -> Path:
     return context.checkpoints / f"checkpoint-{step}"
 
 
-def probe_sampling(params: Mapping[str, Any], options: ProbeOptions) -> dict[str, Any]:
-    """Return the sampling settings: those of the stage if it generates, unless an option overrides them."""
-    usual = params.get("temperature", 1.0)
-    return {
-        "temperature": usual if options.temperature is None else options.temperature,
-        "top_p": params.get("top_p", 1.0),
-        "top_k": params.get("top_k", 0),
-        "min_p": params.get("min_p") or 0.0,
-        "repetition_penalty": 1.0,
-        "max_tokens": options.max_tokens or params.get("max_completion_length", 256),
-        "n": options.samples,
-        "batch_size": 64,
-        "stop": [],
-        "continuous_batching": False,
+def probe_sampling(hyperparameters: Mapping[str, Any], options: ProbeOptions, room: int) -> SamplingOptions:
+    """Return the sampling settings: those of the stage if it generates, unless an option overrides them.
+
+    The length is limited to `room` tokens.
+    """
+    # Only methods that generate have these parameters. None means the default.
+    usual: dict[str, Any] = _USUAL_SAMPLING | {
+        name: hyperparameters[name] for name in _USUAL_SAMPLING if hyperparameters.get(name) is not None
     }
+    return SamplingOptions(
+        temperature=usual["temperature"] if options.temperature is None else options.temperature,
+        top_p=usual["top_p"],
+        top_k=usual["top_k"],
+        min_p=usual["min_p"],
+        repetition_penalty=1.0,
+        max_tokens=min(options.max_tokens or usual["max_completion_length"], room),
+        n=options.samples,
+        batch_size=64,
+        stop=(),
+        continuous_batching=False,
+    )
 
 
-def reward_tags(context: StepContext) -> list[str]:
+def reward_tags(context: StepContext[TrainStepParams]) -> list[str]:
     """Return the tags that the stage's reward searches for."""
-    nodes = (context.params["reward"] or {"nodes": []})["nodes"]
-    found = [
-        node["params"].get(side) for node in nodes if node["op"] == _TAG_OP for side in ("open", "close")
-    ]
+    nodes = context.params.reward.nodes if context.params.reward else ()
+    found = [node.params.get(side) for node in nodes if node.op == _TAG_OP for side in ("open", "close")]
     return list(dict.fromkeys(tag for tag in found if isinstance(tag, str)))
 
 

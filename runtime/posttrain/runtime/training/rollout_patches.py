@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.environments.environment_factory import environment_config, open_environment
+from posttrain.runtime.environments.environment_factory import open_environment
 from posttrain.runtime.environments.episode_tokens import EpisodeBatch, run_token_episodes
 from posttrain.runtime.models.model_loader import StartingModel
 from posttrain.runtime.step_context import StepContext
@@ -18,6 +18,7 @@ from posttrain.runtime.trl_compat.vllm_tokenizer import save_tokenizer_beside_we
 from posttrain.runtime.trl_compat.vllm_uneven_prompts import pad_uneven_prompts
 from posttrain.runtime.trl_compat.vllm_weight_sync import patch_weight_sync
 from posttrain.spec.plan import Launch
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 def patch_vllm_start(start: StartingModel, launch: Launch, scratch: Path) -> None:
@@ -38,14 +39,14 @@ def patch_vllm_generation(trainer: Any) -> None:
     patch_weight_sync(engine)
 
 
-def patch_episodes(context: StepContext, trainer: Any) -> None:
+def patch_episodes(context: StepContext[TrainStepParams], trainer: Any) -> None:
     """Patch the trainer to train on episodes, if the stage has an environment."""
-    if environment_config(context) is None:
+    if context.params.environment is None:
         return
     session, generator = open_environment(context), TrainerGenerator(trainer)
 
     def play(rows: Sequence[Any], prompts: Sequence[Any]) -> EpisodeBatch:
-        return run_token_episodes(session, context.params["seed"], rows, prompts, generator)
+        return run_token_episodes(session, context.params.seed, rows, prompts, generator)
 
     patch = patch_grpo_trainer if hasattr(trainer, "rollout_func") else patch_rloo_trainer
     patch(trainer, play)

@@ -10,6 +10,7 @@ from posttrain.runtime.training.step_arithmetic import accumulation_steps, check
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, PromptParams, ReferenceParams, TrlParams
 from posttrain.spec.extension import Footprint, Schedule
 from posttrain.spec.inference import MAX_TOKENS_DESCRIPTION
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 class RolloutParams(PromptParams, TrlParams, ReferenceParams):
@@ -168,7 +169,7 @@ def rollout_arguments(params: RolloutParams) -> dict[str, Any]:
 
 
 def train_on_rollouts(
-    context: StepContext,
+    context: StepContext[TrainStepParams],
     params: RolloutParams,
     schedule: Callable[[Any, int], Schedule],
     trainer: Any,
@@ -178,7 +179,7 @@ def train_on_rollouts(
     """Train with a TRL trainer and its configuration class; `own` holds the arguments of the method."""
     from posttrain.runtime.distributed.vllm_rollouts import max_model_length, vllm_trainer_arguments
     from posttrain.runtime.distributed.vllm_server import run_vllm_server
-    from posttrain.runtime.environments.environment_factory import environment_columns, environment_config
+    from posttrain.runtime.environments.environment_factory import environment_columns
     from posttrain.runtime.models.context_length import context_length
     from posttrain.runtime.models.model_loader import load_for_training
     from posttrain.runtime.rewards.engine.graph import Graph
@@ -206,7 +207,7 @@ def train_on_rollouts(
     rewards = reward_function(graph, loop, params.num_generations)
     own, launch, room = {**rollout_arguments(params), **own}, context.step.launch, 0
     if launch.engine == "vllm":
-        grows = environment_config(context) is not None
+        grows = context.params.environment is not None
         room = max_model_length(
             launch, longest, params.max_completion_length, context_length(start.model), grows=grows
         )

@@ -11,19 +11,20 @@ from posttrain.runtime.rows_io import read_rows
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.validate_rows import match_columns, validate_rows
 from posttrain.spec.extension import Method
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 # The role of each column's text when it becomes a message.
 _COLUMN_ROLES = {"prompt": "user", "completion": "assistant", "chosen": "assistant", "rejected": "assistant"}
 Row = dict[str, Any]
 
 
-def training_dataset(context: StepContext, tokenizer: Any, more: Iterable[str] = ()) -> Any:
+def training_dataset(context: StepContext[TrainStepParams], tokenizer: Any, more: Iterable[str] = ()) -> Any:
     """Return an in-memory dataset with the columns of the method, and those of `more` that the rows have."""
     rows, columns = prepare_rows(context, tokenizer)
     return to_dataset(rows, (*columns, *more))
 
 
-def prepare_rows(context: StepContext, tokenizer: Any) -> tuple[list[Row], tuple[str, ...]]:
+def prepare_rows(context: StepContext[TrainStepParams], tokenizer: Any) -> tuple[list[Row], tuple[str, ...]]:
     """Return the rows that a stage trains on, and the columns that its method reads.
 
     Text becomes messages if the model uses a chat template.
@@ -34,7 +35,7 @@ def prepare_rows(context: StepContext, tokenizer: Any) -> tuple[list[Row], tuple
             "the dataset has no rows",
             "check the dataset's source and steps: one of them may drop every row",
         )
-    method = CATALOG.find("method", context.params["method"])
+    method = CATALOG.find("method", context.params.method)
     assert isinstance(method, Method), "a training stage names a method"
     columns = match_columns(rows, method)
     validate_rows(rows, columns, method, template=tokenizer.chat_template is not None)

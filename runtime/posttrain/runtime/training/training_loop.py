@@ -39,6 +39,7 @@ from posttrain.runtime.trl_compat.last_step_resume import TrainingComplete, run_
 from posttrain.runtime.trl_compat.row_weighting import row_weighting_trainer
 from posttrain.runtime.trl_compat.sharded_reference_sync import sync_sharded_reference
 from posttrain.spec.extension import Schedule
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 # Trainer arguments of every run. Our loop seals and prunes the checkpoints, and reports the metrics.
 _FIXED_ARGUMENTS: dict[str, Any] = {
@@ -67,7 +68,11 @@ class TrainingLoop:
     """Runs a trainer from its start, or from the checkpoint of an earlier attempt."""
 
     def __init__(
-        self, context: StepContext, params: TrainingParams, schedule: Schedule, start: StartingModel
+        self,
+        context: StepContext[TrainStepParams],
+        params: TrainingParams,
+        schedule: Schedule,
+        start: StartingModel,
     ) -> None:
         self.context = context
         self.params = params
@@ -92,7 +97,7 @@ class TrainingLoop:
 
     def arguments(self, own: dict[str, Any]) -> dict[str, Any]:
         """Return the trainer arguments: shared ones, then `own` of the method, then the recipe's `trl`."""
-        params, seed = self.params, self.context.params["seed"]
+        params, seed = self.params, self.context.params.seed
         shared: dict[str, Any] = {
             "output_dir": str(self.context.checkpoints),
             "seed": seed,
@@ -110,7 +115,7 @@ class TrainingLoop:
         if "num_generations" in own:
             own |= vllm_engine_arguments(self.context.step.launch)
         own |= kernel_arguments(params, self.context.step.resources.gpus, self.context.work / "scratch")
-        return merge_trl_arguments({**shared, **_FIXED_ARGUMENTS, **own}, self.context.params["trl"])
+        return merge_trl_arguments({**shared, **_FIXED_ARGUMENTS, **own}, self.context.params.trl)
 
     def _step_arguments(self) -> dict[str, Any]:
         """Return the trainer arguments that depend on the number of steps."""
@@ -129,7 +134,7 @@ class TrainingLoop:
         self.monitor.set_schedule(schedule)
         self.eval_callback.set_schedule(schedule)
         for name, value in self._step_arguments().items():
-            setattr(trainer.args, name, self.context.params["trl"].get(name, value))
+            setattr(trainer.args, name, self.context.params.trl.get(name, value))
 
     def build_trainer(self, trainer: Any, config: Any, data: Any, own: dict[str, Any], **extra: Any) -> Any:
         """Build a TRL trainer and its configuration; `extra` are further arguments of this trainer."""
@@ -238,7 +243,7 @@ class TrainingLoop:
             self._async_checkpoint.start_seal(folder, self.eval_callback.best_checkpoint())
 
 
-def _find_resume_checkpoint(context: StepContext) -> Path | None:
+def _find_resume_checkpoint(context: StepContext[TrainStepParams]) -> Path | None:
     """Return the checkpoint to resume from. Rank 0 selects it and broadcasts its name."""
     check_strategy_installed(context.step.launch)
     latest = latest_usable_checkpoint(context) if process_group.is_rank_zero() else None

@@ -78,8 +78,8 @@ class TrainingParams(Params):
             "The number of rows (completions, for methods that generate) in memory at once on each device."
             " The optimizer step accumulates gradients over the rest of the batch. Default: the largest"
             " size that the memory estimate allows on GPUs, the whole batch on CPUs. It affects memory and"
-            " speed, and the result only by rounding. Exception: kto, orpo and cpo compute part of the loss"
-            " across the micro-batch."
+            " speed, and the result only by rounding. Exceptions, where it is part of the key: dropout, and"
+            " kto, orpo and cpo, which compute part of the loss across the micro-batch."
         ),
     )
     precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
@@ -277,15 +277,14 @@ _KEY_NEUTRAL_PARAMS = (
 )
 
 
-def key_neutral_params(params: Any, *, across: bool = False) -> tuple[str, ...]:
+def key_neutral_params(params: Any) -> tuple[str, ...]:
     """Return the parameters that are left out of the cache key: they do not change the trained weights.
 
-    They change speed, memory, reports or failure conditions. The micro-batch size is one of them, unless
-    the loss is computed `across` the rows of a micro-batch.
+    They change speed, memory, reports or failure conditions.
     """
     off = tuple(
         name
         for name in (*_KEY_NEUTRAL_WHEN_OFF, *_OPTIONAL_LR_PARAMS, *_OPTIONAL_LENGTH_PARAMS)
         if not getattr(params, name, False)
     )
-    return (*_KEY_NEUTRAL_PARAMS, *off) if across else ("micro_batch_size", *_KEY_NEUTRAL_PARAMS, *off)
+    return (*_KEY_NEUTRAL_PARAMS, *off)

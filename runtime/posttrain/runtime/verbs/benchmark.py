@@ -3,6 +3,7 @@
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
+from posttrain.spec.step_params.eval_params import BenchmarkStepParams
 
 EXTENSION = Verb(
     name="benchmark",
@@ -12,7 +13,7 @@ EXTENSION = Verb(
 )
 
 
-def run(context: StepContext) -> None:
+def run(context: StepContext[BenchmarkStepParams]) -> None:
     from importlib.util import find_spec
 
     if find_spec("lm_eval") is None:

@@ -6,23 +6,30 @@ from typing import Any
 from posttrain.runtime.catalog import CATALOG, load_entry
 from posttrain.runtime.data.row_split import split_rows
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.rows_io import dataset_parts
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
-from posttrain.spec.validation import parse_declaration
+from posttrain.spec.step_params.data_params import (
+    DataStepParams,
+    ExtensionOperation,
+    Operation,
+    RowRequirement,
+    SplitOperation,
+)
 
 EXTENSION = Verb(
     name="data", summary="A dataset as Parquet files, one for each part.", version=2, stack=("duckdb",)
 )
 
 
-def run(context: StepContext) -> None:
+def run(context: StepContext[DataStepParams]) -> None:
     import duckdb
 
     connection = duckdb.connect(":memory:", config={"threads": "1"})
     try:
         _create_rows_table(context, connection)
-        operations = context.params["operations"]
+        operations = context.params.operations
         for done, operation in enumerate(operations):
             context.events.progress(done, len(operations), "steps")
             _apply_step(context, connection, operation)
@@ -35,16 +42,16 @@ def run(context: StepContext) -> None:
         raise StepError(f"cannot build the dataset: {reason}", advice) from None
 
 
-def _create_rows_table(context: StepContext, connection: Any) -> None:
+def _create_rows_table(context: StepContext[DataStepParams], connection: Any) -> None:
     """Create the table `rows`, with the position of each row."""
-    source = context.params["source"]
+    source = context.params.source
     if source is None:
         _load_product(connection, "source", context.inputs["rows"], context.part("rows"))
     else:
-        extension = CATALOG.find("source", source["name"])
-        assert extension is not None, f"the catalog has no source {source['name']}"
-        params = parse_declaration(extension.params, source["params"])
-        CATALOG.run("source", source["name"])(params, context, connection)
+        extension = CATALOG.find("source", source.name)
+        assert extension is not None, f"the catalog has no source {source.name}"
+        params = read_extension_params(extension.params, source.params)
+        CATALOG.run("source", source.name)(params, context, connection)
     connection.execute(
         "CREATE TABLE rows AS SELECT *, row_number() OVER () AS __row, 'all' AS __part FROM source"
     )
@@ -55,8 +62,8 @@ def _load_product(connection: Any, table: str, folder: Path, part: str | None) -
     connection.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM read_parquet(?)", [paths])
 
 
-def _apply_step(context: StepContext, connection: Any, operation: dict[str, Any]) -> None:
-    other = operation.get("other")
+def _apply_step(context: StepContext[DataStepParams], connection: Any, operation: Operation) -> None:
+    other = None if isinstance(operation, SplitOperation) else operation.other
     if other is not None:
         role = f"other:{other}"
         _load_product(connection, "given", context.inputs[role], context.part(role))
@@ -64,35 +71,35 @@ def _apply_step(context: StepContext, connection: Any, operation: dict[str, Any]
             "CREATE OR REPLACE TABLE other AS"
             " SELECT *, row_number() OVER () AS __row, 'all' AS __part FROM given"
         )
-    if operation["op"] == "split":
+    if isinstance(operation, SplitOperation):
         context.facts.update(split_rows(connection, operation, context.events))
         return
-    if operation["op"] != "sql":
-        extension = CATALOG.find("data", operation["op"])
-        assert extension is not None, f"the catalog has no data op {operation['op']}"
-        params = parse_declaration(extension.params, operation["params"])
-        load_entry(operation["entry"])(params, connection, operation["seed"])
+    if isinstance(operation, ExtensionOperation):
+        extension = CATALOG.find("data", operation.op)
+        assert extension is not None, f"the catalog has no data op {operation.op}"
+        params = read_extension_params(extension.params, operation.params)
+        load_entry(operation.entry)(params, connection, operation.seed)
         return
-    if "needs" in operation:
-        _check_count(connection, **operation["needs"])
-    connection.execute(f"CREATE TABLE following AS {operation['query']}")
+    if operation.needs is not None:
+        _check_count(connection, operation.needs)
+    connection.execute(f"CREATE TABLE following AS {operation.query}")
     connection.execute("DROP TABLE rows")
     connection.execute("ALTER TABLE following RENAME TO rows")
 
 
-def _check_count(connection: Any, table: str, rows: int, step: str) -> None:
+def _check_count(connection: Any, needs: RowRequirement) -> None:
     """Raise StepError if no part of the table has as many rows as a step takes."""
     count = connection.execute(
-        f"SELECT coalesce(max(n), 0) FROM (SELECT count(*) AS n FROM {table} GROUP BY __part)"
+        f"SELECT coalesce(max(n), 0) FROM (SELECT count(*) AS n FROM {needs.table} GROUP BY __part)"
     ).fetchone()[0]
-    if count < rows:
+    if count < needs.rows:
         raise StepError(
-            f"`{step}` takes {rows} rows, but only {count} are available",
+            f"`{needs.step}` takes {needs.rows} rows, but only {count} are available",
             "request fewer rows or a share such as 0.5, or make earlier steps keep more rows",
         )
 
 
-def _write(context: StepContext, connection: Any) -> None:
+def _write(context: StepContext[DataStepParams], connection: Any) -> None:
     part_rows = connection.execute("SELECT __part FROM rows GROUP BY __part ORDER BY min(__row)").fetchall()
     parts = sorted((str(row[0]) for row in part_rows), key=lambda part: (part != "train", part))
     for part in parts or ["all"]:

@@ -2,6 +2,7 @@
 
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
+from posttrain.spec.step_params.eval_params import EvalStepParams
 
 EXTENSION = Verb(
     name="eval",
@@ -11,7 +12,7 @@ EXTENSION = Verb(
 )
 
 
-def run(context: StepContext) -> None:
+def run(context: StepContext[EvalStepParams]) -> None:
     from posttrain.runtime.evaluation.eval_stage import run_eval
 
     run_eval(context)

@@ -13,6 +13,7 @@ from posttrain.runtime.models import model_origin, peft_adapters
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.verbs import model_card, model_push
 from posttrain.spec.extension import Verb
+from posttrain.spec.step_params.artifact_params import ExportStepParams
 
 EXTENSION = Verb(
     name="export",
@@ -23,12 +24,12 @@ EXTENSION = Verb(
 )
 
 
-def run(context: StepContext) -> None:
+def run(context: StepContext[ExportStepParams]) -> None:
     source = context.inputs["model"]
     model_push.check_target(context)
     if not peft_adapters.is_adapter(source):
         _copy(source, context.out)
-    elif context.params["merge"]:
+    elif context.params.merge:
         _merge(context, source)
     else:
         _copy(source, context.out)
@@ -44,7 +45,7 @@ def _copy(source: Path, out: Path) -> None:
             shutil.copyfile(path, out / path.name)
 
 
-def _merge(context: StepContext, source: Path) -> None:
+def _merge(context: StepContext[ExportStepParams], source: Path) -> None:
     """Merge the adapter into the base model, and check the logits of the saved model."""
     from posttrain.runtime.models.merge_check import check_merged_logits, probe_tokens
     from posttrain.runtime.models.model_loader import load_model, load_tokenizer

@@ -2,6 +2,7 @@
 
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
+from posttrain.spec.step_params.artifact_params import GenerateStepParams
 
 EXTENSION = Verb(
     name="generate",
@@ -11,7 +12,7 @@ EXTENSION = Verb(
 )
 
 
-def run(context: StepContext) -> None:
+def run(context: StepContext[GenerateStepParams]) -> None:
     from posttrain.runtime.evaluation.sample_completions.generate_stage import run_generate
 
     run_generate(context)

@@ -8,7 +8,9 @@ from posttrain.runtime import atomic_io
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
+from posttrain.spec.model_declaration import RandomInit, Tokenizer
 from posttrain.spec.process_variables import HUB_CREDENTIAL
+from posttrain.spec.step_params.artifact_params import ModelStepParams
 
 EXTENSION = Verb(
     name="model",
@@ -23,32 +25,35 @@ _FILE_ROLE_PREFIX = "model/"
 _ALLOWED_FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "tokenizer*")
 
 
-def run(context: StepContext) -> None:
-    if context.params["init"] is None:
-        _copy_published(context)
+def run(context: StepContext[ModelStepParams]) -> None:
+    init, published = context.params.init, context.params.from_
+    if init is not None:
+        _initialize_random(context, init)
     else:
-        _initialize_random(context)
+        assert published is not None, "the compiler checks that a model has an origin"
+        _copy_published(context, published)
 
 
-def _initialize_random(context: StepContext) -> None:
+def _initialize_random(context: StepContext[ModelStepParams], init: RandomInit) -> None:
     """Create a model with random weights."""
     from posttrain.runtime.models.random_init import random_model
 
     params = context.params
-    tokenizer = _tokenizer(params["tokenizer"])
+    assert params.tokenizer is not None, "the compiler checks that a random model has a tokenizer"
+    tokenizer = _tokenizer(params.tokenizer)
     _set_template(context, tokenizer)
-    model = random_model(params["init"], tokenizer, params["seed"])
-    if params["dtype"] not in ("auto", "float32"):
+    model = random_model(init, tokenizer, params.seed)
+    if params.dtype not in ("auto", "float32"):
         import torch
 
-        model = model.to(getattr(torch, params["dtype"]))
-    tokenizer.model_max_length = params["init"]["max_position_embeddings"]
+        model = model.to(getattr(torch, params.dtype))
+    tokenizer.model_max_length = init.max_position_embeddings
     model.save_pretrained(context.out)
     tokenizer.save_pretrained(context.out)
     context.facts["parameters"] = sum(weight.numel() for weight in model.parameters())
 
 
-def _copy_published(context: StepContext) -> None:
+def _copy_published(context: StepContext[ModelStepParams], name: str) -> None:
     """Copy a published model, with the recipe's tokenizer, chat template and dtype."""
     from posttrain.runtime.models import model_origin
 
@@ -58,28 +63,28 @@ def _copy_published(context: StepContext) -> None:
         for role, path in context.files.items()
         if role.startswith(_FILE_ROLE_PREFIX)
     }
-    revision = None if local_files else _fetch(context.out, params["from"], params["revision"])
-    for name, path in local_files.items():
-        os.link(path, context.out / name)  # both are in the step's work directory
-    check_published(context.out, params["from"])
-    if params["tokenizer"] is not None or params["tags"] is not None or "chat_template" in context.files:
-        tokenizer = _tokenizer(params["tokenizer"]) if params["tokenizer"] else _own_tokenizer(context.out)
+    revision = None if local_files else _fetch(context.out, name, params.revision)
+    for file, path in local_files.items():
+        os.link(path, context.out / file)  # both are in the step's work directory
+    check_published(context.out, name)
+    if params.tokenizer is not None or params.tags is not None or "chat_template" in context.files:
+        tokenizer = _tokenizer(params.tokenizer) if params.tokenizer else _own_tokenizer(context.out)
         _set_template(context, tokenizer)
         tokenizer.save_pretrained(context.out)
-    if params["dtype"] != "auto":
-        _convert(context.out, params["dtype"])
+    if params.dtype != "auto":
+        _convert(context.out, params.dtype)
     model_origin.write_origin(context.out, params, revision)
     context.facts["revision"] = revision
 
 
-def _tokenizer(declared: dict[str, Any]) -> Any:
+def _tokenizer(declared: Tokenizer) -> Any:
     from posttrain.runtime.models.character_tokenizer import build_character_tokenizer
 
-    if declared["init"] == "characters":
-        return build_character_tokenizer(declared["alphabet"], declared["added_tokens"])
+    if declared.init == "characters":
+        return build_character_tokenizer(declared.alphabet, declared.added_tokens)
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(declared["from"], revision=declared["revision"])
+    return AutoTokenizer.from_pretrained(declared.from_, revision=declared.revision)
 
 
 def _own_tokenizer(folder: Path) -> Any:
@@ -88,17 +93,17 @@ def _own_tokenizer(folder: Path) -> Any:
     return load_tokenizer(folder)
 
 
-def _set_template(context: StepContext, tokenizer: Any) -> None:
+def _set_template(context: StepContext[ModelStepParams], tokenizer: Any) -> None:
     from posttrain.runtime.models.chat_template import check_chat_template, read_chat_template
 
     template = context.files.get("chat_template")
     if template is not None:
         tokenizer.chat_template = read_chat_template(template)
         check_chat_template(tokenizer, template.name)
-    elif context.params["tags"] is not None:
+    elif context.params.tags is not None:
         from posttrain.runtime.models.tag_template import tag_chat_template
 
-        tokenizer.chat_template = tag_chat_template(context.params["tags"])
+        tokenizer.chat_template = tag_chat_template(context.params.tags)
 
 
 def _convert(folder: Path, dtype: str) -> None:

@@ -4,12 +4,18 @@ The card is reproducible: it has no dates and no paths.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime import atomic_io
+from posttrain.runtime.plan_params import read_step, read_step_params
 from posttrain.runtime.store.products import Product, Store
+from posttrain.spec.declaration_fields import dump_declaration
+from posttrain.spec.plan import Step
+from posttrain.spec.step_params.artifact_params import ModelStepParams
+from posttrain.spec.step_params.step_parameters import StepParams
+from posttrain.spec.step_params.train_params import TrainStepParams
 from posttrain.spec.version import VERSION
 
 CARD_FILE = "README.md"
@@ -22,51 +28,58 @@ def write_card(source: Path, out: Path) -> None:
     (out / CARD_FILE).write_text(render_card(lineage), encoding="utf-8")
 
 
-def _lineage(folder: Path) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield the steps that produced the weights, latest first, with the facts of their products."""
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """A step that produced weights, with the facts of its product."""
+
+    step: Step
+    params: StepParams
+    facts: Mapping[str, Any]
+
+
+def _lineage(folder: Path) -> Iterator[Origin]:
+    """Yield the steps that produced the weights, latest first."""
     store = Store(folder.parent)
     key: str | None = folder.name
     while key is not None:
         product: Product | None = store.find_manifest(key)
-        step: Any = atomic_io.read_json(store.root / key / "record" / "step.json")
-        if product is None or not isinstance(step, dict):
+        record = store.root / key / "record" / "step.json"
+        if product is None or not record.exists():
             return
-        yield step, product.facts
-        parent = step["key_values"].get("input.model")
+        step = read_step(record)
+        yield Origin(step=step, params=read_step_params(step), facts=product.facts)
+        parent = step.key_values.get("input.model")
         key = parent["key"] if parent else None
 
 
-def render_card(lineage: list[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str:
+def render_card(lineage: Sequence[Origin]) -> str:
     """Render a card as Markdown, with the front matter of the hub."""
-    methods = [step["params"]["method"] for step, _ in lineage if step["kind"] == "train"]
-    base = next((step["params"].get("from") for step, _ in lineage if step["kind"] == "model"), None)
+    methods = [one.params.method for one in lineage if isinstance(one.params, TrainStepParams)]
+    base = next((one.params.from_ for one in lineage if isinstance(one.params, ModelStepParams)), None)
     front = ["library_name: transformers", "pipeline_tag: text-generation"]
     front += [f"base_model: {base}"] if base else []
     front += [f"tags: {json.dumps(['posttrain', *dict.fromkeys(reversed(methods))])}"]
-    name = lineage[0][0]["id"] if lineage else "model"
+    name = lineage[0].step.id if lineage else "model"
     parts = ["---", *front, "---", "", f"# {name}", "", f"Made with posttrain {VERSION}.", ""]
-    for step, facts in reversed(lineage):
-        parts += _section(step, facts)
+    for origin in reversed(lineage):
+        parts += _section(origin)
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _section(step: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
-    params = step["params"]
-    if step["kind"] == "model":
-        origin = params.get("from")
-        revision = f" at revision {params['revision']}" if params.get("revision") else ""
-        weights = f"`{origin}`{revision}" if origin else f"random weights: `{json.dumps(params.get('init'))}`"
-        return [f"## {step['id']}", "", f"Initialized from {weights}.", ""]
-    if step["kind"] != "train":
+def _section(origin: Origin) -> list[str]:
+    step, params, facts = origin.step, origin.params, origin.facts
+    if isinstance(params, ModelStepParams):
+        return [f"## {step.id}", "", f"Initialized from {_describe_weights(params)}.", ""]
+    if not isinstance(params, TrainStepParams):
         return []
-    rows = step["inputs"].get("data", {})
-    data = rows.get("step", "") + (f", part {rows['part']}" if rows.get("part") else "")
-    parameters = {name: value for name, value in params["params"].items() if value is not None}
+    rows = step.inputs["data"]
+    data = rows.step + (f", part {rows.part}" if rows.part else "")
+    parameters = {name: value for name, value in params.params.items() if value is not None}
     reported = {name: facts[name] for name in _REPORTED_FACTS if name in facts}
     return [
-        f"## {step['id']}: {params['method']}",
+        f"## {step.id}: {params.method}",
         "",
-        f"Trained on `{data}`" + (", with a reward graph." if params.get("reward") else "."),
+        f"Trained on `{data}`" + (", with a reward graph." if params.reward else "."),
         "",
         "| parameter | value |",
         "|---|---|",
@@ -77,3 +90,10 @@ def _section(step: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
         *(f"| {name} | {json.dumps(value, sort_keys=True)} |" for name, value in reported.items()),
         "",
     ]
+
+
+def _describe_weights(params: ModelStepParams) -> str:
+    if params.from_ is None:
+        return f"random weights: `{json.dumps(dump_declaration(params.init))}`"
+    revision = f" at revision {params.revision}" if params.revision else ""
+    return f"`{params.from_}`{revision}"

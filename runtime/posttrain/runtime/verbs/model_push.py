@@ -12,35 +12,36 @@ from typing import Any
 from posttrain.runtime import atomic_io
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.step_params.artifact_params import ExportStepParams, PushTarget
 
 # Marks a folder as an export, which a later export may replace.
 MARKER_FILE = "posttrain.json"
 
 
-def check_target(context: StepContext) -> None:
+def check_target(context: StepContext[ExportStepParams]) -> None:
     """Check the target before the expensive merge."""
-    push = context.params.get("push")
+    push = context.params.push
     if push is None:
         return
-    if push["folder"] is not None:
-        _check_replaceable(_target_folder(context, push["folder"]))
+    if push.folder is not None:
+        _check_replaceable(_target_folder(context, push.folder))
     else:
         _read_token(context)
 
 
-def push_model(context: StepContext) -> None:
+def push_model(context: StepContext[ExportStepParams]) -> None:
     """Push the exported files to the stage's target, if it has one."""
-    push = context.params.get("push")
+    push = context.params.push
     if push is None:
         return
     context.events.emit("phase", name="pushing")
-    if push["folder"] is not None:
-        _to_folder(context, _target_folder(context, push["folder"]))
-    else:
-        context.facts["pushed"] = {"hub": push["hub"], "commit": _to_hub(context, push)}
+    if push.folder is not None:
+        _to_folder(context, _target_folder(context, push.folder))
+    elif push.hub is not None:
+        context.facts["pushed"] = {"hub": push.hub, "commit": _to_hub(context, push, push.hub)}
 
 
-def _target_folder(context: StepContext, folder: str) -> Path:
+def _target_folder(context: StepContext[ExportStepParams], folder: str) -> Path:
     """Resolve the target folder. A relative path starts at the parent of the home, which has `work/KEY`."""
     home = context.work.resolve().parents[1]
     return home.parent / Path(folder).expanduser()
@@ -56,7 +57,7 @@ def _check_replaceable(place: Path) -> None:
         )
 
 
-def _to_folder(context: StepContext, place: Path) -> None:
+def _to_folder(context: StepContext[ExportStepParams], place: Path) -> None:
     _check_replaceable(place)
     new, old = (place.with_name(f".{place.name}.{end}") for end in ("new", "old"))
     try:
@@ -76,8 +77,10 @@ def _to_folder(context: StepContext, place: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _read_token(context: StepContext) -> str:
-    name = context.params["access"]["token"]
+def _read_token(context: StepContext[ExportStepParams]) -> str:
+    access = context.params.access
+    assert access is not None, "a push has the name of its token"
+    name = access.token
     token = os.environ.get(name)
     if not token:
         raise StepError(
@@ -87,19 +90,19 @@ def _read_token(context: StepContext) -> str:
     return token
 
 
-def _to_hub(context: StepContext, push: Any) -> str:
+def _to_hub(context: StepContext[ExportStepParams], push: PushTarget, name: str) -> str:
     """Upload all files in one commit. Returns the commit."""
     from httpx import HTTPError
     from huggingface_hub import CommitOperationAdd, HfApi, constants
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-    name, revision = push["hub"], push["revision"]
+    revision = push.revision
     if "HF_ENDPOINT" in os.environ:
         # Custom hubs do not support Xet, only Git LFS.
         constants.HF_HUB_DISABLE_XET = True
     api = HfApi(token=_read_token(context))
     try:
-        api.create_repo(name, private=push["private"], exist_ok=True)
+        api.create_repo(name, private=push.private, exist_ok=True)
         if revision is not None:
             api.create_branch(name, branch=revision, exist_ok=True)
         files = [CommitOperationAdd(path.name, path) for path in sorted(context.out.iterdir())]

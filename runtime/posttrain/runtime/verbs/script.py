@@ -9,13 +9,14 @@ from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.worker import die_with_parent
 from posttrain.spec.extension import Verb
+from posttrain.spec.step_params.artifact_params import ScriptStepParams
 
 EXTENSION = Verb(name="script", summary="The files that a user program writes to $OUT.")
 _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 10.0
 
 
-def run(context: StepContext) -> None:
+def run(context: StepContext[ScriptStepParams]) -> None:
     folder = context.work / "scratch" / "script"
     folder.mkdir(parents=True, exist_ok=True)
     for name, path in context.files.items():
@@ -24,8 +25,8 @@ def run(context: StepContext) -> None:
         target.write_bytes(path.read_bytes())
         target.chmod(0o755)
     inputs = {f"INPUT_{role.upper().replace('-', '_')}": str(path) for role, path in context.inputs.items()}
-    environment = {**os.environ, **inputs, "OUT": str(context.out), "SEED": str(context.params["seed"])}
-    command = context.params["command"]
+    environment = {**os.environ, **inputs, "OUT": str(context.out), "SEED": str(context.params.seed)}
+    command = context.params.command
     parent = os.getppid()
     # SIGTERM instead of SIGKILL when the parent dies, so that the program is stopped first.
     die_with_parent(parent, signal.SIGTERM)

@@ -18,31 +18,33 @@ from posttrain.runtime.evaluation.lm_eval import harness, item_rows
 from posttrain.runtime.evaluation.lm_eval.task_loader import TaskLoader
 from posttrain.runtime.rows_io import write_rows
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.step_params.eval_params import BenchmarkStepParams
+from posttrain.spec.step_params.generation_params import ModelTarget
 
 _MAX_REPORTED_SAMPLES = 40  # samples of each model in the report
 TaskResult = Mapping[str, Any]
 
 
-def run_benchmark(context: StepContext) -> None:
+def run_benchmark(context: StepContext[BenchmarkStepParams]) -> None:
     """Run a benchmark step."""
     context.events.emit("phase", name="loading the tasks")
     tasks = TaskLoader(context)
     results = {
-        model_spec["name"]: _run_tasks(context, model_spec, tasks) for model_spec in context.params["models"]
+        model_spec.name: _run_tasks(context, model_spec, tasks) for model_spec in context.params.models
     }
-    models = {model: item_rows.item_rows(done, context.params["groups"]) for model, done in results.items()}
+    models = {model: item_rows.item_rows(done, context.params.groups) for model, done in results.items()}
     definitions = item_rows.metric_definitions(next(iter(results.values())), context.params)
     metrics: dict[str, Any] = {}
     for model, flat in models.items():
         for name, metric in definitions.items():
             measured = metric_tables.measure_metrics(
-                item_rows.rows_with_metric(flat, metric["node"]), {name: metric}, context.params["seed"]
+                item_rows.rows_with_metric(flat, metric["node"]), {name: metric}, context.params.seed
             )
-            several = context.params["multiple_models"]
+            several = context.params.multiple_models
             metrics[f"{model}.{name}" if several else name] = (
                 {**measured[name], "model": model} if several else measured[name]
             )
-    comparisons = metric_tables.compare_models(models, definitions, context.params["seed"])
+    comparisons = metric_tables.compare_models(models, definitions, context.params.seed)
     all_rows = [{"model": model, **row} for model, flat in models.items() for row in flat]
     summaries = {model: item_rows.task_summaries(done) for model, done in results.items()}
     write_rows(context.out / "completions.parquet", all_rows)
@@ -55,9 +57,11 @@ def run_benchmark(context: StepContext) -> None:
         _report_samples(context, model, flat, list(definitions))
 
 
-def _run_tasks(context: StepContext, model_spec: Mapping[str, Any], tasks: TaskLoader) -> list[TaskResult]:
+def _run_tasks(
+    context: StepContext[BenchmarkStepParams], model_spec: ModelTarget, tasks: TaskLoader
+) -> list[TaskResult]:
     """Run every task with one model. Tasks that an earlier attempt completed are not repeated."""
-    folder = context.work / "tasks" / re.sub(r"[^\w-]", "-", model_spec["role"])
+    folder = context.work / "tasks" / re.sub(r"[^\w-]", "-", model_spec.role)
     folder.mkdir(parents=True, exist_ok=True)
     results = {name: atomic_io.read_json(folder / f"{name}.json") for name in tasks.names}
     missing = [name for name in tasks.names if results[name] is None]
@@ -72,13 +76,18 @@ def _run_tasks(context: StepContext, model_spec: Mapping[str, Any], tasks: TaskL
     return [results[name] for name in tasks.names]
 
 
-def _phase(context: StepContext, model_spec: Mapping[str, Any], task: str, number: int, count: int) -> str:
-    of = f"{model_spec['name']} " if context.params["multiple_models"] else ""
+def _phase(
+    context: StepContext[BenchmarkStepParams], model_spec: ModelTarget, task: str, number: int, count: int
+) -> str:
+    of = f"{model_spec.name} " if context.params.multiple_models else ""
     return f"{of}{task} ({number} of {count})"
 
 
 def _report_samples(
-    context: StepContext, model: str, flat: Sequence[item_rows.Row], metrics: Sequence[str]
+    context: StepContext[BenchmarkStepParams],
+    model: str,
+    flat: Sequence[item_rows.Row],
+    metrics: Sequence[str],
 ) -> None:
     """Emit samples, alternating between tasks."""
     for row in item_rows.interleave_tasks(flat, _MAX_REPORTED_SAMPLES):

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,16 +10,18 @@ from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.evaluation.lm_eval import task_results
 from posttrain.runtime.process_environment import without_secrets
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.step_params.eval_params import BenchmarkStepParams
+from posttrain.spec.step_params.generation_params import ModelTarget
 
 _BOOTSTRAP_ITERS = 1000  # for the standard error of metrics that are not means
 
 
 @contextmanager
-def open_lm(context: StepContext, model_spec: Mapping[str, Any]) -> Generator[Any]:
+def open_lm(context: StepContext[BenchmarkStepParams], model_spec: ModelTarget) -> Generator[Any]:
     """Open a model for lm-eval: lm-eval's class for transformers, or an adapter for an endpoint."""
     from posttrain.runtime.evaluation.lm_eval import lm_adapters
 
-    if "endpoint" in model_spec:
+    if model_spec.endpoint is not None:
         from posttrain.runtime.engines.engine_factory import open_engine
 
         with open_engine(context, model_spec) as generator:
@@ -29,33 +31,33 @@ def open_lm(context: StepContext, model_spec: Mapping[str, Any]) -> Generator[An
 
     from posttrain.runtime.models.model_loader import load_model, load_tokenizer
 
-    context.events.emit("phase", name=f"loading {model_spec['name']}")
-    folder = context.inputs[model_spec["role"]]
+    context.events.emit("phase", name=f"loading {model_spec.name}")
+    folder = context.inputs[model_spec.role]
     model = load_model(folder)
     if context.step.resources.gpus and torch.cuda.is_available():
         model = model.to("cuda")
     yield lm_adapters.transformers_lm(context, model.eval(), load_tokenizer(folder))
 
 
-def run_task(context: StepContext, model: Any, task: Any, name: str) -> dict[str, Any]:
+def run_task(context: StepContext[BenchmarkStepParams], model: Any, task: Any, name: str) -> dict[str, Any]:
     """Run a task. Returns every item with its metric values, and the aggregate metrics."""
     from lm_eval.evaluator import evaluate
 
     params = context.params
-    if params["confirm_run_unsafe_code"]:
+    if params.confirm_run_unsafe_code:
         os.environ["HF_ALLOW_CODE_EVAL"] = "1"
-    _seed_and_configure(task, params["num_fewshot"])
+    _seed_and_configure(task, params.num_fewshot)
     model.progress.begin()
     with _forward_warnings(context, name), without_secrets():  # a task can run code that the model wrote
         try:
             result = evaluate(
                 lm=model,
                 task_dict={"tasks": {task.config.task: task}},
-                limit=params["limit"],
+                limit=params.limit,
                 apply_chat_template=model.conversational,
                 fewshot_as_multiturn=model.conversational,
                 bootstrap_iters=_BOOTSTRAP_ITERS if task_results.has_aggregate_metric(task) else 0,
-                confirm_run_unsafe_code=params["confirm_run_unsafe_code"],
+                confirm_run_unsafe_code=params.confirm_run_unsafe_code,
             )
         except (Interrupted, StepError):
             raise
@@ -64,7 +66,7 @@ def run_task(context: StepContext, model: Any, task: Any, name: str) -> dict[str
             raise StepError(message, "see the step's log for the traceback") from error
     assert result is not None, "lm-eval returns no result outside of rank 0"
     record = task_results.task_result(result, task, name)
-    if params["num_fewshot"] is not None and record["shots"] != params["num_fewshot"]:
+    if params.num_fewshot is not None and record["shots"] != params.num_fewshot:
         message = f"{name} ignores `num_fewshot`: its definition has {record['shots']} few-shot examples"
         context.events.emit("warning", message=message, advice="use a variant of the task that accepts it")
     return record
@@ -89,7 +91,7 @@ def _seed_and_configure(task: Any, shots: int | None) -> None:
 
 
 @contextmanager
-def _forward_warnings(context: StepContext, name: str) -> Generator[None]:
+def _forward_warnings(context: StepContext[BenchmarkStepParams], name: str) -> Generator[None]:
     """Forward lm-eval's warnings during a task as events, each kind once."""
     forwarder = _WarningForwarder(context, name)
     logger = logging.getLogger("lm_eval")
@@ -104,7 +106,7 @@ class _WarningForwarder(logging.Handler):
     # Harmless warnings that every task emits when it runs from here.
     _IGNORED = ("Overwriting default num_fewshot", "pretrained=", "num_fewshot > 0 but")
 
-    def __init__(self, context: StepContext, name: str) -> None:
+    def __init__(self, context: StepContext[BenchmarkStepParams], name: str) -> None:
         super().__init__(logging.WARNING)
         self._context, self._name, self._forwarded = context, name, set[str]()
 

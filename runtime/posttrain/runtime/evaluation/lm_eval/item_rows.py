@@ -5,21 +5,22 @@ from itertools import zip_longest
 from typing import Any
 
 from posttrain.spec.keys import digest
+from posttrain.spec.step_params.eval_params import BenchmarkStepParams, TaskGroup
 
 Row = dict[str, Any]
 TaskResult = Mapping[str, Any]
 
 
-def item_rows(results: Sequence[TaskResult], groups: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+def item_rows(results: Sequence[TaskResult], groups: Mapping[str, TaskGroup]) -> list[Row]:
     """One row per item of all tasks. Metrics of other tasks are None."""
     nodes = _metric_nodes(results, groups)
     flat: list[Row] = []
     for task in results:
-        task_groups = [group for group, summary in groups.items() if task["task"] in summary["tasks"]]
+        task_groups = [group for group, summary in groups.items() if task["task"] in summary.tasks]
         for item in task["items"]:
             values = {f"{task['task']}.{metric}": value for metric, value in item["values"].items()}
             for group in task_groups:
-                for metric in groups[group]["metrics"]:
+                for metric in groups[group].metrics:
                     if metric in item["values"]:
                         values[f"{group}.{metric}"] = item["values"][metric]
             recorded = {key: item[key] for key in ("doc", "prompt", "completion", "target", "likelihoods")}
@@ -35,13 +36,13 @@ def _item_number(task: str, place: int) -> int:
     return int(digest(task)[:8], 16) << 24 | place
 
 
-def _metric_nodes(results: Sequence[TaskResult], groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _metric_nodes(results: Sequence[TaskResult], groups: Mapping[str, TaskGroup]) -> list[str]:
     """The metrics of all tasks, and of the groups whose tasks have them."""
     by_task = {task["task"]: _task_metrics(task) for task in results}
     nodes = [f"{task}.{metric}" for task, metrics in by_task.items() for metric in metrics]
     for group, summary in groups.items():
-        available = {metric for task in summary["tasks"] for metric in by_task.get(task, ())}
-        nodes += [f"{group}.{metric}" for metric in summary["metrics"] if metric in available]
+        available = {metric for task in summary.tasks for metric in by_task.get(task, ())}
+        nodes += [f"{group}.{metric}" for metric in summary.metrics if metric in available]
     return nodes
 
 
@@ -49,12 +50,14 @@ def _task_metrics(task: TaskResult) -> list[str]:
     return list(dict.fromkeys(metric for item in task["items"] for metric in item["values"]))
 
 
-def metric_definitions(results: Sequence[TaskResult], params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def metric_definitions(
+    results: Sequence[TaskResult], params: BenchmarkStepParams
+) -> dict[str, dict[str, Any]]:
     """Every metric by name. It is a rate if the compiler declares it as one, else a mean."""
-    declared = params["metrics"]
+    declared = params.metrics
     return {
-        node: {"kind": declared.get(node, {}).get("kind", "mean"), "node": node}
-        for node in _metric_nodes(results, params["groups"])
+        node: {"kind": declared[node].kind if node in declared else "mean", "node": node}
+        for node in _metric_nodes(results, params.groups)
     }
 
 

@@ -8,12 +8,14 @@ from posttrain.runtime.engines.engine_factory import generate_completions
 from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.prompts import uses_chat_template
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.step_params.eval_params import BenchmarkStepParams
+from posttrain.spec.step_params.generation_params import ModelTarget, SamplingOptions
 
 
 class ProgressHook:
     """Replaces lm-eval's cache hook, which is called with every response."""
 
-    def __init__(self, context: StepContext) -> None:
+    def __init__(self, context: StepContext[BenchmarkStepParams]) -> None:
         self._context = context
         self._done = self._total = 0
 
@@ -30,7 +32,7 @@ class ProgressHook:
             raise Interrupted
 
 
-def transformers_lm(context: StepContext, model: Any, tokenizer: Any) -> Any:
+def transformers_lm(context: StepContext[BenchmarkStepParams], model: Any, tokenizer: Any) -> Any:
     """lm-eval's adapter for transformers, with a model in memory."""
     from lm_eval.models import huggingface
 
@@ -53,7 +55,7 @@ def transformers_lm(context: StepContext, model: Any, tokenizer: Any) -> Any:
             return super().generate_until(requests, disable_tqdm=True)
 
     adapter: Any = InMemory(
-        pretrained=model, tokenizer=tokenizer, backend="causal", batch_size=context.params["batch_size"]
+        pretrained=model, tokenizer=tokenizer, backend="causal", batch_size=context.params.batch_size
     )
     adapter.conversational = uses_chat_template(context, tokenizer)
     adapter.progress = ProgressHook(context)
@@ -61,7 +63,7 @@ def transformers_lm(context: StepContext, model: Any, tokenizer: Any) -> Any:
     return adapter
 
 
-def endpoint_lm(context: StepContext, model_spec: Mapping[str, Any], generator: Any) -> Any:
+def endpoint_lm(context: StepContext[BenchmarkStepParams], model_spec: ModelTarget, generator: Any) -> Any:
     """An adapter for an endpoint, which generates text but has no log-likelihoods. The compiler checks that
     the tasks need none."""
     from lm_eval.api import model as models
@@ -71,7 +73,7 @@ def endpoint_lm(context: StepContext, model_spec: Mapping[str, Any], generator: 
     class OverHttp(base):
         progress = ProgressHook(context)
         conversational = uses_chat_template(context, generator)
-        tokenizer_name = model_spec["name"]
+        tokenizer_name = model_spec.name
 
         def generate_until(self, requests: Any) -> list[str]:
             return _generate_answers(
@@ -79,7 +81,7 @@ def endpoint_lm(context: StepContext, model_spec: Mapping[str, Any], generator: 
             )
 
         def loglikelihood(self, requests: Any) -> Any:
-            message = f"{model_spec['name']} does not provide log-likelihoods"
+            message = f"{model_spec.name} does not provide log-likelihoods"
             raise StepError(message, "use tasks with generated answers (generate_until)")
 
         loglikelihood_rolling = loglikelihood
@@ -91,15 +93,19 @@ def endpoint_lm(context: StepContext, model_spec: Mapping[str, Any], generator: 
 
 
 def _generate_answers(
-    context: StepContext, model_spec: Mapping[str, Any], generator: Any, requests: Sequence[Any], chat: bool
+    context: StepContext[BenchmarkStepParams],
+    model_spec: ModelTarget,
+    generator: Any,
+    requests: Sequence[Any],
+    chat: bool,
 ) -> list[str]:
     """Generate the answers. Requests with the same sampling parameters form one batch, and are logged."""
     by_sampling: dict[str, list[int]] = {}
     for place, (_, options) in enumerate(requests):
-        by_sampling.setdefault(json.dumps(_sampling_for(options)), []).append(place)
+        by_sampling.setdefault(_sampling_for(options).model_dump_json(), []).append(place)
     answers: dict[int, str] = {}
     for sampling_json, places in by_sampling.items():
-        sampling = json.loads(sampling_json)
+        sampling = SamplingOptions.model_validate_json(sampling_json)
         prompts = [json.loads(requests[place][0]) if chat else requests[place][0] for place in places]
         replies = generate_completions(
             context,
@@ -107,33 +113,33 @@ def _generate_answers(
             generator,
             prompts,
             sampling,
-            seed=context.params["seed"],
+            seed=context.params.seed,
             name=_log_suffix(sampling_json),
         )
         missing = sum(reply.text is None for (reply,) in replies)
         if missing:
-            message = f"{missing} of {len(replies)} requests to {model_spec['name']} failed"
+            message = f"{missing} of {len(replies)} requests to {model_spec.name} failed"
             raise StepError(message, "run again: only the failed requests are retried", retriable=True)
         for place, (reply,) in zip(places, replies, strict=True):
             answers[place] = _truncate_at_stop(reply.text or "", requests[place][1])
     return [answers[place] for place in range(len(requests))]
 
 
-def _sampling_for(options: Mapping[str, Any]) -> dict[str, Any]:
+def _sampling_for(options: Mapping[str, Any]) -> SamplingOptions:
     """Convert a task's generation options to a stage's sampling parameters."""
     do_sample = bool(options.get("do_sample", options.get("temperature", 0.0)))
-    return {
-        "temperature": float(options.get("temperature", 1.0)) if do_sample else 0.0,
-        "top_p": float(options.get("top_p", 1.0)),
-        "top_k": int(options.get("top_k", 0)),
-        "min_p": float(options.get("min_p", 0.0)),
-        "repetition_penalty": float(options.get("repetition_penalty", 1.0)),
-        "max_tokens": int(options.get("max_gen_toks", options.get("max_tokens", 256))),
-        "n": 1,
-        "batch_size": 1,
-        "stop": [],
-        "continuous_batching": False,
-    }
+    return SamplingOptions(
+        temperature=float(options.get("temperature", 1.0)) if do_sample else 0.0,
+        top_p=float(options.get("top_p", 1.0)),
+        top_k=int(options.get("top_k", 0)),
+        min_p=float(options.get("min_p", 0.0)),
+        repetition_penalty=float(options.get("repetition_penalty", 1.0)),
+        max_tokens=int(options.get("max_gen_toks", options.get("max_tokens", 256))),
+        n=1,
+        batch_size=1,
+        stop=(),
+        continuous_batching=False,
+    )
 
 
 def _log_suffix(sampling_json: str) -> str:

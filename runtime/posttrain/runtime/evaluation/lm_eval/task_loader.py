@@ -7,6 +7,7 @@ from typing import Any
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.step_params.eval_params import BenchmarkStepParams
 
 # Builders of `datasets` that read files instead of a repository.
 _FILE_BUILDERS = ("arrow", "csv", "json", "pandas", "parquet", "text", "xml")
@@ -15,11 +16,11 @@ _FILE_BUILDERS = ("arrow", "csv", "json", "pandas", "parquet", "text", "xml")
 class TaskLoader:
     """Loads tasks by name."""
 
-    def __init__(self, context: StepContext) -> None:
+    def __init__(self, context: StepContext[BenchmarkStepParams]) -> None:
         from lm_eval.tasks import TaskManager
 
         self._context = context
-        self._files = {one["name"]: one["file"] for one in context.params["tasks"]}
+        self._files = {task.name: task.file for task in context.params.tasks}
         # Indexing lm-eval's own tasks takes seconds, so it is done only if one is used.
         self._manager = TaskManager(include_defaults=None in self._files.values())
         self._folder = context.work / "scratch" / "tasks"
@@ -68,7 +69,7 @@ class TaskLoader:
                 kwargs["data_files"] = self._resolve_files(kwargs["data_files"])
                 kwargs["cache_dir"] = str(self._folder.parent / "cache")
             return kwargs
-        revisions = self._context.params["revisions"]
+        revisions = self._context.params.revisions
         if revisions and config.get("dataset_path"):
             if config["dataset_path"] not in revisions:
                 message = (

@@ -5,7 +5,7 @@ conversation with swapped roles.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +17,8 @@ from posttrain.runtime.engines.engine_protocol import TextGenerator
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.evaluation.sample_completions.missing_completions import check_missing
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.step_params.artifact_params import DialogueOptions, GenerateStepParams
+from posttrain.spec.step_params.generation_params import ModelTarget
 
 Row = dict[str, Any]
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
@@ -50,20 +52,20 @@ class Conversation:
         return sum(turn["role"] == "assistant" for turn in self.turns)
 
 
-def run_conversations(context: StepContext, rows: Sequence[Row]) -> list[Row]:
+def run_conversations(context: StepContext[GenerateStepParams], rows: Sequence[Row]) -> list[Row]:
     """Generate a conversation for each row and sample. Failed and empty ones are dropped."""
-    dialogue, samples = context.params["dialogue"], context.params["sampling"]["n"]
+    dialogue, samples = _dialogue(context), context.params.sampling.n
     conversations = [_start_conversation(row, dialogue) for row in rows for _ in range(samples)]
     with ExitStack() as stack:
         generators = [
-            stack.enter_context(open_engine(context, model_spec)) for model_spec in context.params["models"]
+            stack.enter_context(open_engine(context, model_spec)) for model_spec in context.params.models
         ]
-        for generator, model_spec in zip(generators, context.params["models"], strict=True):
+        for generator, model_spec in zip(generators, context.params.models, strict=True):
             _check_template(generator, model_spec)
         context.events.emit("phase", name="generating conversations")
-        for number in range(1, dialogue["max_turns"] + 1):
+        for number in range(1, dialogue.max_turns + 1):
             _generate_assistant_turns(context, generators[0], conversations, number)
-            if number < dialogue["max_turns"]:
+            if number < dialogue.max_turns:
                 _generate_user_turns(context, generators[1], conversations, number)
     for conversation in conversations:
         conversation.finish = conversation.finish or "turns"
@@ -89,15 +91,20 @@ def run_conversations(context: StepContext, rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _start_conversation(row: Row, dialogue: Mapping[str, Any]) -> Conversation:
+def _dialogue(context: StepContext[GenerateStepParams]) -> DialogueOptions:
+    assert context.params.dialogue is not None, "the step has no dialogue"
+    return context.params.dialogue
+
+
+def _start_conversation(row: Row, dialogue: DialogueOptions) -> Conversation:
     conversation = Conversation(
-        row, _fill_template(dialogue["system"], row), _fill_template(dialogue["with_system"], row)
+        row, _fill_template(dialogue.system, row), _fill_template(dialogue.with_system, row)
     )
     _append_turn(
         conversation,
         "user",
-        Completion(_fill_template(dialogue["opening"], row), None, "stop"),
-        dialogue["stop"],
+        Completion(_fill_template(dialogue.opening, row), None, "stop"),
+        dialogue.stop,
     )
     return conversation
 
@@ -110,43 +117,49 @@ def _system_message(system: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": system}] if system else []
 
 
-def _check_template(generator: TextGenerator, model_spec: Mapping[str, Any]) -> None:
+def _check_template(generator: TextGenerator, model_spec: ModelTarget) -> None:
     if generator.chat_template is None:
-        message = f"a dialogue requires a chat template, and {model_spec['name']} has none"
+        message = f"a dialogue requires a chat template, and {model_spec.name} has none"
         raise StepError(message, "set chat_template of the model")
 
 
 def _generate_assistant_turns(
-    context: StepContext, generator: TextGenerator, conversations: Sequence[Conversation], number: int
+    context: StepContext[GenerateStepParams],
+    generator: TextGenerator,
+    conversations: Sequence[Conversation],
+    number: int,
 ) -> None:
     """Generate the assistant's next turn in every active conversation."""
     live = [conversation for conversation in conversations if conversation.finish is None]
-    sampling = {**context.params["sampling"], "n": 1}
-    model_spec = context.params["models"][0]
+    sampling = context.params.sampling.model_copy(update={"n": 1})
+    model_spec = context.params.models[0]
     prompts = [conversation.messages() for conversation in live]
     turns = generate_completions(
-        context, model_spec, generator, prompts, sampling, seed=context.params["seed"], name=f"-{number:03}"
+        context, model_spec, generator, prompts, sampling, seed=context.params.seed, name=f"-{number:03}"
     )
     for conversation, (completion,) in zip(live, turns, strict=True):
-        _append_turn(conversation, "assistant", completion, context.params["dialogue"]["stop"])
+        _append_turn(conversation, "assistant", completion, _dialogue(context).stop)
 
 
 def _generate_user_turns(
-    context: StepContext, generator: TextGenerator, conversations: Sequence[Conversation], number: int
+    context: StepContext[GenerateStepParams],
+    generator: TextGenerator,
+    conversations: Sequence[Conversation],
+    number: int,
 ) -> None:
     """Generate the user's next turn in every active conversation."""
-    dialogue = context.params["dialogue"]
+    dialogue = _dialogue(context)
     live = [conversation for conversation in conversations if conversation.finish is None]
-    sampling = {**dialogue["sampling"], "n": 1}
-    model_spec = context.params["models"][1]
-    prompts = [conversation.swapped_messages(dialogue["begin"]) for conversation in live]
+    sampling = dialogue.sampling.model_copy(update={"n": 1})
+    model_spec = context.params.models[1]
+    prompts = [conversation.swapped_messages(dialogue.begin) for conversation in live]
     # A different seed: if both sides are the same model, they would sample alike.
-    seed = context.params["seed"] + 1 if sampling.get("seed") is None else sampling["seed"]
+    seed = context.params.seed + 1 if sampling.seed is None else sampling.seed
     turns = generate_completions(
         context, model_spec, generator, prompts, sampling, seed=seed, name=f"-{number:03}"
     )
     for conversation, (completion,) in zip(live, turns, strict=True):
-        _append_turn(conversation, "user", completion, dialogue["stop"])
+        _append_turn(conversation, "user", completion, dialogue.stop)
 
 
 def _append_turn(conversation: Conversation, role: str, completion: Completion, stop: Sequence[str]) -> None:

@@ -10,19 +10,18 @@ from posttrain.runtime.evaluation.sample_completions.sample_selection import sel
 from posttrain.runtime.evaluation.score_completions import completion_rows
 from posttrain.runtime.rows_io import read_rows, write_rows
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.step_params.artifact_params import GenerateStepParams
 
 Row = dict[str, Any]
 
 
-def run_generate(context: StepContext) -> None:
+def run_generate(context: StepContext[GenerateStepParams]) -> None:
     """Run a generate step."""
     rows = read_rows(context.inputs["data"], context.part("data"))
     if not rows:
         raise StepError("the dataset has no rows to generate for", "check the dataset's steps")
     generated = (
-        _completions(context, rows)
-        if context.params["dialogue"] is None
-        else run_conversations(context, rows)
+        _completions(context, rows) if context.params.dialogue is None else run_conversations(context, rows)
     )
     if not generated:
         message = "no generated row passed the selection"
@@ -32,16 +31,16 @@ def run_generate(context: StepContext) -> None:
     context.facts["rows.all"] = len(generated)
 
 
-def _completions(context: StepContext, rows: list[Row]) -> list[Row]:
+def _completions(context: StepContext[GenerateStepParams], rows: list[Row]) -> list[Row]:
     from posttrain.runtime.prompts import build_prompts
 
     params = context.params
-    (model_spec,) = params["models"]
+    (model_spec,) = params.models
     with open_engine(context, model_spec) as generator:
         prompts = build_prompts(context, generator, rows)
         context.events.emit("phase", name="generating")
         completions = generate_completions(
-            context, model_spec, generator, prompts, params["sampling"], seed=params["seed"]
+            context, model_spec, generator, prompts, params.sampling, seed=params.seed
         )
     flat = [completion for samples in completions for completion in samples]
     check_missing(context, [one.error or one.finish for one in flat if one.text is None], len(flat))

@@ -4,28 +4,30 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.inference import MinScore
+from posttrain.spec.step_params.artifact_params import GenerateStepParams
 
 Row = dict[str, Any]
 Groups = Iterable[list[Row]]
 
 
-def select_rows(context: StepContext, flat: list[Row]) -> list[Row]:
+def select_rows(context: StepContext[GenerateStepParams], flat: list[Row]) -> list[Row]:
     """Select the output rows from rows with one completion each. `item` is the number of the data row."""
-    keep = context.params["keep"]
-    if context.params["reward"] is not None:
+    keep = context.params.keep
+    if context.params.reward is not None:
         _score_rows(context, flat)
-    if isinstance(keep, dict):
+    if isinstance(keep, MinScore):
         return [
             _drop_bookkeeping(row)
             for row in flat
-            if row["score"] is not None and row["score"] >= keep["min_score"]
+            if row["score"] is not None and row["score"] >= keep.min_score
         ]
     chosen = _SELECTIONS[keep](_group_by_item(flat))
     context.facts["groups"] = len({row["item"] for row in flat})
     return [_drop_bookkeeping(row) for row in chosen]
 
 
-def _score_rows(context: StepContext, flat: list[Row]) -> None:
+def _score_rows(context: StepContext[GenerateStepParams], flat: list[Row]) -> None:
     """Add the reward of each completion as the column `score`."""
     from posttrain.runtime.rewards.engine.batch import TOKENS
     from posttrain.runtime.rewards.engine.graph import Graph

@@ -11,9 +11,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.engines.endpoint_client import connect_endpoint
 from posttrain.runtime.rewards.engine.batch import EPISODES, TOKENS, Batch, Column, Operands, OpResult
 from posttrain.runtime.rewards.engine.nodes import Node, build_node, compute_node
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.step_params.artifact_params import GenerateStepParams
+from posttrain.spec.step_params.eval_params import EvalStepParams
+from posttrain.spec.step_params.generation_params import EndpointAccess
+from posttrain.spec.step_params.reward_params import RewardGraphParams
+from posttrain.spec.step_params.train_params import TrainStepParams
+
+# Parameters with a reward graph.
+ScoringParams = TrainStepParams | EvalStepParams | GenerateStepParams
 
 _MAX_SLOW_NODES = 4
 _MODEL_ROLE_PREFIX = "reward:"  # a reward model's input role is this prefix and its name
@@ -40,36 +49,37 @@ class Graph:
 
     @staticmethod
     def from_plan(
-        plan: Mapping[str, Any],
+        plan: RewardGraphParams,
         files: Mapping[str, Path] | None = None,
-        access: Mapping[str, Any] | None = None,
+        access: Mapping[str, EndpointAccess] | None = None,
         models: Mapping[str, Path] | None = None,
     ) -> "Graph":
         """Build a graph from its plan. `files` are user files by role, `models` are folders by name, and
         `access` has the connection settings of endpoints."""
         endpoints = {
-            name: {**endpoint, **(access or {}).get(name, {})}
-            for name, endpoint in plan.get("endpoints", {}).items()
+            name: connect_endpoint(endpoint, (access or {}).get(name))
+            for name, endpoint in plan.endpoints.items()
         }
         return Graph(
-            reads=plan["reads"],
-            nodes=tuple(build_node(node) for node in plan["nodes"]),
-            returns=plan["returns"],
+            reads=plan.reads,
+            nodes=tuple(build_node(node) for node in plan.nodes),
+            returns=plan.returns,
             files=files or {},
             models=models or {},
             endpoints=endpoints,
         )
 
     @staticmethod
-    def from_step(context: StepContext) -> "Graph":
-        """Build the graph in a step's parameters."""
+    def from_step(context: StepContext[ScoringParams]) -> "Graph":
+        """Build the graph in a step's parameters, which must have one."""
         params, inputs = context.params, context.inputs
         models = {
             role.removeprefix(_MODEL_ROLE_PREFIX): inputs[role]
             for role in inputs
             if role.startswith(_MODEL_ROLE_PREFIX)
         }
-        return Graph.from_plan(params["reward"], context.files, params.get("access"), models)
+        assert params.reward is not None, "the step has no reward graph"
+        return Graph.from_plan(params.reward, context.files, params.access, models)
 
     @property
     def columns(self) -> list[str]:

@@ -7,9 +7,10 @@ from typing import Any
 
 from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.rewards.engine.batch import Batch, Column, Operands, OpResult
 from posttrain.spec.extension import RewardOp
-from posttrain.spec.validation import parse_declaration
+from posttrain.spec.step_params.reward_params import RewardNode
 
 _ABSTAINING_TYPES = ("number", "integer", "boolean")
 UNKNOWN_REASON = "an input of this node is unknown"
@@ -32,19 +33,19 @@ class Node:
         return self.type in _ABSTAINING_TYPES
 
 
-def build_node(plan: Mapping[str, Any]) -> Node:
+def build_node(plan: RewardNode) -> Node:
     """Build a node of a plan: find its op and parse its parameters, once for all batches."""
-    operands = plan["operands"]
+    operands = plan.operands
     needs = frozenset(one["node"] for one in _flatten_operands(operands) if "node" in one)
-    if plan["op"] == "literal":
-        value = plan["params"]["value"]
-        return Node(id=plan["id"], run=_literal, params=value, operands={}, needs=needs)
-    op = CATALOG.find("reward", plan["op"])
-    assert isinstance(op, RewardOp), f"the catalog has no reward op {plan['op']}"
-    params = parse_declaration(op.params, plan["params"])
+    if plan.op == "literal":
+        value = plan.params["value"]
+        return Node(id=plan.id, run=_literal, params=value, operands={}, needs=needs)
+    op = CATALOG.find("reward", plan.op)
+    assert isinstance(op, RewardOp), f"the catalog has no reward op {plan.op}"
+    params = read_extension_params(op.params, plan.params)
     return Node(
-        id=plan["id"],
-        run=CATALOG.run("reward", plan["op"]),
+        id=plan.id,
+        run=CATALOG.run("reward", plan.op),
         params=params,
         operands=operands,
         needs=needs,

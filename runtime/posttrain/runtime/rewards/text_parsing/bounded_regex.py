@@ -75,14 +75,18 @@ def search_texts(
     failed: dict[type[Exception], set[int]] = {TimeoutError: set(), StarvedError: set()}
     for row, text in enumerate(texts):
         try:
-            values.append(None if text is None else _search(pattern, text, search, params.max_cpu_seconds))
+            values.append(
+                None if text is None else search_text(pattern, text, search, params.max_cpu_seconds)
+            )
         except (TimeoutError, StarvedError) as error:
             values.append(None)
             failed[type(error)].add(row)
     return SearchResults(values, frozenset(failed[TimeoutError]), frozenset(failed[StarvedError]))
 
 
-def _search(pattern: Any, text: str, search: Callable[[Any, str, float], Any], max_cpu_seconds: float) -> Any:
+def search_text(
+    pattern: Any, text: str, search: Callable[[Any, str, float], Any], max_cpu_seconds: float
+) -> Any:
     """The result of a search. Raises TimeoutError if it takes more CPU time, StarvedError if that is unknown.
 
     The timeout of the library `regex` counts the CPU time of the whole process. If other threads have used it

@@ -1,0 +1,70 @@
+"""The launch that produced a product, as recorded in its manifest, and its differences from a plan.
+
+A product is cached for every launch that has the same key. The record tells which one produced it.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from posttrain.runtime.store.products import Product
+
+if TYPE_CHECKING:
+    from posttrain.spec.plan import Step
+
+
+_NODES = 1  # a step runs on one machine
+
+
+def launch_record(step: "Step") -> dict[str, Any]:
+    """The launch of a step, for the manifest of its product."""
+    return {
+        "nodes": _NODES,
+        "processes": step.launch.processes,
+        "strategy": step.launch.strategy,
+        "engine": step.launch.engine,
+        "micro_batch_size": _micro_batch_size(step),
+    }
+
+
+def cache_note(product: Product, step: "Step") -> str:
+    """What to know about a cached product: its adoption, and a launch that differs from the plan's."""
+    return "; ".join(filter(None, (product.adoption_note, launch_difference(product, step))))
+
+
+def launch_difference(product: Product, step: "Step") -> str:
+    """The differences of the launch that produced a product from the plan's, as text."""
+    before, now = product.manifest["launch"], launch_record(step)
+    texts: list[tuple[str, str]] = []
+    if any(before[name] != now[name] for name in ("nodes", "processes", "strategy")):
+        texts.append((_processes_text(before), _processes_text(now)))
+    if before["micro_batch_size"] != now["micro_batch_size"]:
+        texts.append((_micro_batch_text(before), _micro_batch_text(now)))
+    if before["engine"] != now["engine"]:
+        texts.append((_engine_text(before), _engine_text(now)))
+    if not texts:
+        return ""
+    verb = "trained" if step.kind == "train" else "made"
+    theirs, ours = (" and ".join(side) for side in zip(*texts, strict=True))
+    return f"{verb} with {theirs}, the plan has {ours}"
+
+
+def _micro_batch_size(step: "Step") -> int | None:
+    """The micro-batch size of a training step; None if the batch is not divided."""
+    params = step.params.get("params") if isinstance(step.params, dict) else None
+    size = params.get("micro_batch_size") if isinstance(params, dict) else None
+    return size if isinstance(size, int) else None
+
+
+def _processes_text(launch: Mapping[str, Any]) -> str:
+    if launch["processes"] == 1:
+        return "1 process"
+    return f"{launch['processes']} processes ({launch['strategy']})"
+
+
+def _micro_batch_text(launch: Mapping[str, Any]) -> str:
+    size = launch["micro_batch_size"]
+    return "no micro_batch_size" if size is None else f"micro_batch_size {size}"
+
+
+def _engine_text(launch: Mapping[str, Any]) -> str:
+    return f"the engine {launch['engine']}" if launch["engine"] else "no engine"

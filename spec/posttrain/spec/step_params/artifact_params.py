@@ -1,0 +1,88 @@
+"""Parameters of the steps that make artifacts: `model`, `generate`, `export`, `script`."""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from posttrain.spec.document import Document
+from posttrain.spec.field_types import Items
+from posttrain.spec.inference import MinScore
+from posttrain.spec.model_declaration import RandomInit, Tags, Tokenizer
+from posttrain.spec.step_params.generation_params import GenerationParams, SamplingOptions
+from posttrain.spec.step_params.reward_params import RewardGraphParams
+from posttrain.spec.step_params.step_parameters import StepParams, omitted
+
+
+class ModelStepParams(StepParams):
+    """Parameters of a model. Its adapter is a parameter of the stages that train it."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    init: RandomInit | None
+    from_: Annotated[str | None, Field(alias="from")]
+    revision: str | None
+    tokenizer: Tokenizer | None
+    chat_template: str | None
+    tags: Tags | None
+    dtype: Literal["auto", "float32", "bfloat16", "float16"]
+    quantize: Literal["none", "int8", "nf4"]
+    seed: int
+
+
+class UserSampling(SamplingOptions):
+    """Sampling parameters of a dialogue's second model."""
+
+    # None if the seed is derived from the step's.
+    seed: int | None
+
+
+class DialogueOptions(Document):
+    """A conversation of two models."""
+
+    max_turns: int
+    opening: str
+    system: str
+    with_system: str
+    begin: str
+    stop: Items[str]
+    sampling: UserSampling
+
+
+class GenerateStepParams(GenerationParams):
+    """Parameters of a generate step."""
+
+    reward: RewardGraphParams | None
+    sampling: SamplingOptions
+    keep: Literal["all", "best", "pair"] | MinScore
+    max_failed_ratio: float
+    dialogue: DialogueOptions | None
+
+
+class PushTarget(Document):
+    """Destination of an exported model: a hub repository or a folder."""
+
+    hub: str | None
+    folder: str | None
+    private: bool
+    revision: str | None
+
+
+class HubAccess(Document):
+    """The environment variable with the hub token."""
+
+    token: str
+
+
+class ExportStepParams(StepParams):
+    """Parameters of an export."""
+
+    merge: bool
+    push: PushTarget | None = omitted()
+    access: HubAccess | None = omitted()
+
+
+class ScriptStepParams(StepParams):
+    """Parameters of a script."""
+
+    command: Items[str]
+    seed: int
