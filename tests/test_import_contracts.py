@@ -55,7 +55,7 @@ VIOLATIONS = {
         {"compiler/posttrain/compiler/planted.py": "import posttrain.grading"},
     ),
     "grading imports spec": (
-        "grading stands alone",
+        "grading imports no other package",
         {"runtime/posttrain/grading/planted.py": "import posttrain.spec"},
     ),
     "the runtime prints to the terminal": (

@@ -93,7 +93,7 @@ def commit(work: Path, step: "Step", key: str, receipt: Mapping[str, Any], store
     return product
 
 
-def _started_step(work: Path) -> Step | None:
+def _started_step(work: Path) -> "Step | None":
     """The step as its worker got it. An earlier client can have started it with another launch."""
     found = atomic_io.read_json(work / "record" / "step.json")
     from posttrain.spec.plan import step_from_dict
