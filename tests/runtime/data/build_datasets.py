@@ -47,6 +47,7 @@ class BuiltDatasets:
     ) -> None:
         self.plan = plan_datasets(datasets, files)
         self.folder = folder
+        self._facts: dict[str, dict[str, Any]] = {}
         for name, data in (files or {}).items():
             (folder / "user" / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / "user" / name).write_bytes(data)
@@ -67,9 +68,14 @@ class BuiltDatasets:
             events=EventWriter(self.folder / f"{step.id}.events"),
         )
         load_entry(step.entry)(context)
+        self._facts[step.id] = context.facts
 
     def rows(self, name: str, part: str | None = None) -> list[dict[str, Any]]:
         return read_rows(self.folder / f"datasets.{name}", part)
+
+    def facts(self, name: str) -> dict[str, Any]:
+        """The facts that the step of this dataset records."""
+        return self._facts[f"datasets.{name}"]
 
     def parts(self, name: str) -> list[str]:
         return dataset_parts(self.folder / f"datasets.{name}")

@@ -12,7 +12,8 @@ from posttrain.runtime.sandbox.job import Sandbox
 from posttrain.runtime.sandbox.limits import Limits, Verdict
 
 LIMITS = Limits(seconds=30.0, cpu_seconds=20, memory_mb=256, output_kb=256)
-SHORT_TIME = Limits(seconds=1.0, cpu_seconds=1, memory_mb=256)
+SHORT_TIME = Limits(seconds=30.0, cpu_seconds=1, memory_mb=256)
+SHORT_WALL_TIME = Limits(seconds=1.0, cpu_seconds=20, memory_mb=256)
 SEVERAL_PROCESSES = Limits(seconds=1.0, cpu_seconds=1, memory_mb=512, processes=8)
 DISK_SPACE = Limits(seconds=30.0, cpu_seconds=20, memory_mb=256, disk_mb=8)
 
@@ -68,7 +69,7 @@ PROCESSES = [
                     pass
         """,
         limits=SEVERAL_PROCESSES,
-        verdict="timed_out",
+        verdict="undecided",
         landlock=None,
         stopped_by="the limits on processes and time; the end of the sandbox, which kills all its processes",
     ),
@@ -202,24 +203,24 @@ TIME = [
         group="Time",
         name="sleep",
         program="import time\ntime.sleep(600)",
-        limits=SHORT_TIME,
-        verdict="timed_out",
+        limits=SHORT_WALL_TIME,
+        verdict="undecided",
         stopped_by="the limit on wall-clock time",
     ),
     Attack(
         group="Time",
         name="stop itself",
         program="import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)",
-        limits=SHORT_TIME,
-        verdict="timed_out",
+        limits=SHORT_WALL_TIME,
+        verdict="undecided",
         stopped_by="the limit on wall-clock time",
     ),
     Attack(
         group="Time",
         name="close every descriptor and wait",
         program="import os, time\nos.closerange(0, 64)\ntime.sleep(600)",
-        limits=SHORT_TIME,
-        verdict="timed_out",
+        limits=SHORT_WALL_TIME,
+        verdict="undecided",
         stopped_by="the limit on wall-clock time",
     ),
     Attack(
@@ -577,8 +578,8 @@ ANSWERS = [
         group="Answers",
         name="huge error output",
         program="import sys\nwhile True:\n    print('x' * 1000, file=sys.stderr)",
-        limits=SHORT_TIME,
-        verdict="timed_out",
+        limits=SHORT_WALL_TIME,
+        verdict="undecided",
         stopped_by="only the end is stored; the limit on wall-clock time",
     ),
     Attack(

@@ -1,6 +1,9 @@
 """The reward op `code_tests`: the share of tests that a program passes, and rows without a verdict."""
 
+import itertools
 import json
+import time
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -70,7 +73,9 @@ def test_the_share_of_tests_passed():
 def test_all_or_nothing_stops_at_the_first_failure(monkeypatch: pytest.MonkeyPatch):
     runs: list[Any] = []
     real = process_runner.run
-    monkeypatch.setattr(program_tests, "run", lambda *arguments: runs.append(arguments) or real(*arguments))
+    monkeypatch.setattr(
+        program_tests, "run_job", lambda *arguments: runs.append(arguments) or real(*arguments)
+    )
     tests = [{"stdin": "1", "stdout": "2"}, {"stdin": "2", "stdout": "5"}, {"stdin": "3", "stdout": "6"}]
     assert scores([DOUBLE_PROGRAM], [tests], score="all")[0] == [0.0]
     assert len(runs) == 2
@@ -80,7 +85,9 @@ def test_all_or_nothing_stops_at_the_first_failure(monkeypatch: pytest.MonkeyPat
 def test_equal_pairs_and_programs_that_do_not_compile_run_once(monkeypatch: pytest.MonkeyPatch):
     runs: list[Any] = []
     real = process_runner.run
-    monkeypatch.setattr(program_tests, "run", lambda *arguments: runs.append(arguments) or real(*arguments))
+    monkeypatch.setattr(
+        program_tests, "run_job", lambda *arguments: runs.append(arguments) or real(*arguments)
+    )
     values, reasons = scores(
         [DOUBLE_PROGRAM, DOUBLE_PROGRAM, "print("],
         [DOUBLE_TESTS, DOUBLE_TESTS, DOUBLE_TESTS * 5],
@@ -112,24 +119,73 @@ def test_tests_that_are_none_abstain_or_what_is_said(tests: Any):
         scores([DOUBLE_PROGRAM], [tests], on_error="fail")
 
 
-def test_a_test_out_of_time_counts_or_what_is_said():
-    tests = [{"stdin": "1", "stdout": "1"}, {"stdin": "", "stdout": ""}]
-    program = "import time\nif not (x := input()): time.sleep(60)\nprint(x)"
-    tests[1] = {"stdin": "\n", "stdout": ""}
-    values, reasons = scores([program], [tests], timeout_seconds=2)
-    assert values == [0.5]
-    assert reasons == ["passed 1 of 2; test 2 timed_out: ran longer than 2 s"]
-    assert scores([program], [tests], timeout_seconds=2, on_timeout="abstain")[0] == [None]
-    assert scores([program], [tests], timeout_seconds=2, on_timeout=-0.5)[0] == [-0.5]
-    with pytest.raises(StepError, match="timed_out"):
-        scores([program], [tests], timeout_seconds=2, on_timeout="fail")
+SLEEPER = "import time\nif not (x := input()): time.sleep(60)\nprint(x)"
 
 
-def test_all_tests_of_a_program_have_one_time():
-    tests = [{"stdin": "", "stdout": "x"}] * 3
-    values, reasons = scores(["import time; time.sleep(60)"], [tests], total_timeout_seconds=0.5)
+def test_a_test_beyond_the_wall_clock_limit_is_undecided_or_what_is_said():
+    tests = [{"stdin": "1", "stdout": "1"}, {"stdin": "\n", "stdout": ""}, {"stdin": "2", "stdout": "2"}]
+    values, reasons = scores([SLEEPER], [tests], timeout_seconds=2)
+    assert values == [None]
+    assert "test 2 undecided: ran longer than 2 s of wall-clock time" in reasons[0]
+    assert scores([SLEEPER], [tests], timeout_seconds=2, on_timeout="count")[0] == [2 / 3]
+    assert scores([SLEEPER], [tests], timeout_seconds=2, on_timeout=-0.5)[0] == [-0.5]
+    with pytest.raises(StepError, match="undecided"):
+        scores([SLEEPER], [tests], timeout_seconds=2, on_timeout="fail")
+
+
+class LateRuns:
+    """Makes the first runs late, as on a busy machine, and records the programs that run at the same time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, late: int) -> None:
+        self._late, self._real, self._lock = late, process_runner.run, Lock()
+        self._running, self.peaks = 0, list[int]()
+        monkeypatch.setattr(program_tests, "run_job", self.run)
+
+    def run(self, sandbox: Any, job: Any) -> RunResult:
+        with self._lock:
+            self._running += 1
+            self.peaks.append(self._running)
+            late, self._late = self._late > 0, self._late - 1
+        ended = RunResult(outcome="late") if late else self._real(sandbox, job)
+        with self._lock:
+            self._running -= 1
+        return ended
+
+
+def test_a_late_test_runs_once_more_alone(monkeypatch: pytest.MonkeyPatch):
+    programs = [f"{DOUBLE_PROGRAM} # {number}" for number in range(4)]
+    runs = LateRuns(monkeypatch, late=4)
+    assert scores(programs, [DOUBLE_TESTS * 3] * 4, concurrency=4)[0] == [1.0] * 4
+    assert len(runs.peaks) == 4 * 3 + 4
+    runs = LateRuns(monkeypatch, late=2)
+    assert scores(programs[:1], [DOUBLE_TESTS * 3])[0] == [None]
+    assert runs.peaks == [1, 1]
+
+
+def test_the_score_does_not_depend_on_wall_clock_time(monkeypatch: pytest.MonkeyPatch):
+    """Many tests, on a machine so busy that each takes long although it uses little CPU time."""
+    clock = itertools.count(step=50)
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    done = RunResult(outcome="exited", output=b"8\n", seconds=9.0)
+    monkeypatch.setattr(program_tests, "run_job", lambda *_: done)
+    assert scores([DOUBLE_PROGRAM], [DOUBLE_TESTS * 10_000])[0] == [1.0]
+
+
+def test_cpu_time_beyond_the_limits_is_a_failure():
+    tests = [{"stdin": "1", "stdout": "1"}] * 3
+    values, reasons = scores(["while True: pass"], [tests[:1]], cpu_seconds=1)
     assert values == [0.0]
-    assert "timed_out" in reasons[0]
+    assert "timed_out: used 1 s of CPU time" in reasons[0]
+
+
+def test_after_some_tests_beyond_the_cpu_time_the_others_are_failed(monkeypatch: pytest.MonkeyPatch):
+    runs: list[Any] = []
+    late = RunResult(outcome="exited", status=152)
+    monkeypatch.setattr(program_tests, "run_job", lambda *given: runs.append(given) or late)
+    assert scores([DOUBLE_PROGRAM], [DOUBLE_TESTS * 10_000])[0] == [0.0]
+    assert len(runs) == 3
+    assert scores([DOUBLE_PROGRAM], [DOUBLE_TESTS * 10], max_timeouts=5)[0] == [0.0]
+    assert len(runs) == 3 + 5
 
 
 def test_the_range_is_told():

@@ -20,6 +20,16 @@ _GRPO = (
 )
 
 
+# The recipe with a training that keeps the checkpoint that is best on the rows of `check`.
+RECIPE_WITH_BEST = (
+    (
+        _TRAIN,
+        _TRAIN[:-1] + ", evaluate: {eval_steps: 10, evals: [check], keep: best,"
+        " metric_for_best_model: check.accuracy}}",
+    ),
+)
+
+
 def _recipe_with_eval(evaluate: str) -> str:
     return minimal_recipe((_TRAIN, _TRAIN[:-1] + f", evaluate: {{{evaluate}}}}}"))
 

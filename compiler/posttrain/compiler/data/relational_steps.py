@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from posttrain.compiler.data.sampling_steps import join, mix, sample, split
+from posttrain.compiler.data.combining_steps import join, mix
+from posttrain.compiler.data.sampling_steps import sample, split
 from posttrain.compiler.data.table_schema import (
     HIDDEN_COLUMNS,
     OtherTables,

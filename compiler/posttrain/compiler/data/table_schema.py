@@ -8,7 +8,7 @@ from posttrain.compiler.data.sql import SqlError, bind, check_expression
 from posttrain.spec.column_types import Columns
 from posttrain.spec.extension import NullStats
 from posttrain.spec.record import record
-from posttrain.spec.step_params.data_params import Operation, SqlOperation
+from posttrain.spec.step_params.data_params import Operation, RowRequirement, SqlOperation
 from posttrain.spec.suggestions import hint
 
 HIDDEN_COLUMNS = {"__row": "integer", "__part": "text"}
@@ -66,9 +66,9 @@ OtherTables = Mapping[str, TableSchema]
 
 
 def sql_operation(
-    sql: str, *, other: str | None = None, at_least: Mapping[str, int] | None = None
+    sql: str, *, other: str | None = None, needs: RowRequirement | None = None
 ) -> list[Operation]:
-    return [SqlOperation(query=sql, other=other, at_least=at_least)]
+    return [SqlOperation(query=sql, other=other, needs=needs)]
 
 
 def require_column(columns: Columns, name: str, at: tuple[str | int, ...]) -> None:

@@ -9,17 +9,14 @@ from posttrain.compiler.schema.schema_choices import (
 )
 from posttrain.compiler.schema.schema_declarations import Definitions, Schema, schema_ref
 from posttrain.spec.extension import Catalog
+from posttrain.spec.row_amounts import AMOUNT_SCHEMA
 
 _SQL_SCHEMA: Schema = {"type": "string", "description": "An SQL expression over the columns."}
 _COLUMN_SCHEMA: Schema = {"type": "string", "description": "A column name."}
 _COLUMNS_SCHEMA: Schema = {
     "anyOf": [_COLUMN_SCHEMA, {"type": "array", "items": _COLUMN_SCHEMA, "minItems": 1}]
 }
-_AMOUNT_SCHEMA: Schema = {
-    "type": "number",
-    "exclusiveMinimum": 0,
-    "description": "A number of rows, or a share of them below 1.",
-}
+_AMOUNT_SCHEMA: Schema = AMOUNT_SCHEMA
 
 
 def _mapping_of(value: Schema) -> Schema:
@@ -33,7 +30,7 @@ _STEP_SCHEMAS: dict[str, Schema] = {
     "rename": {**_mapping_of({"type": "string"}), "examples": [{"solution": "answer"}]},
     "sort": {**_SQL_SCHEMA, "examples": ["length(prompt) desc"]},
     "dedup": {"anyOf": [*_COLUMNS_SCHEMA["anyOf"], {"type": "null"}], "examples": [["prompt"]]},
-    "sample": {**_AMOUNT_SCHEMA, "examples": [1000, 0.1]},
+    "sample": {**_AMOUNT_SCHEMA, "examples": [1000, 0.1, "25%"]},
     "join": {
         "type": "object",
         "properties": {
@@ -50,8 +47,18 @@ _STEP_SCHEMAS: dict[str, Schema] = {
         "additionalProperties": False,
         "examples": [{"with": "other", "on": ["id"]}],
     },
-    "mix": {**_mapping_of(_AMOUNT_SCHEMA), "examples": [{"other": 0.5}]},
-    "split": {**_mapping_of(_AMOUNT_SCHEMA), "examples": [{"test": 200}]},
+    "mix": {**_mapping_of(_AMOUNT_SCHEMA), "examples": [{"other": 0.5}, {"other": 2000}]},
+    "split": {
+        **_mapping_of(_AMOUNT_SCHEMA),
+        "properties": {
+            "group_by": {
+                **_COLUMNS_SCHEMA,
+                "description": "Columns whose groups stay together: rows that are equal in them are in one"
+                " part. Default: only rows that are equal in every column.",
+            }
+        },
+        "examples": [{"test": 200}],
+    },
 }
 
 

@@ -7,13 +7,15 @@ MIB = 1 << 20
 # The maximum number of threads in addition to the program's processes.
 MAX_THREADS = 32
 
-Verdict = Literal["passed", "wrong", "timed_out", "memory", "crashed", "forbidden"]
+# `timed_out` is beyond a limit on CPU time, a property of the program. `undecided` is beyond the wall-clock
+# limit, which depends on the load of the machine.
+Verdict = Literal["passed", "wrong", "timed_out", "undecided", "memory", "crashed", "forbidden"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     # Wall-clock time and CPU time of one run.
-    seconds: float = 10.0
+    seconds: float = 30.0
     cpu_seconds: int = 5
     # The total of all processes.
     memory_mb: int = 512

@@ -2,16 +2,15 @@
 
 import json
 import math
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.sandbox.job import Job, Sandbox
 from posttrain.runtime.sandbox.languages import InputMode, Language
 from posttrain.runtime.sandbox.limits import Limits, RunResult, Verdict
-from posttrain.runtime.sandbox.process_runner import run
+from posttrain.runtime.sandbox.process_runner import run as run_job
 
 Compare = Literal["lines", "exact", "words"]
 _SHOWN_CHARACTERS = 80
@@ -32,18 +31,36 @@ class ProgramTestSettings:
 
     language: Language
     limits: Limits
-    # Wall-clock time for all tests of a program.
-    seconds: float = 60.0
+    # The number of tests beyond the CPU time limit after which the remaining tests are failed.
+    max_timeouts: int = 3
     compare: Compare = "lines"
     tolerance: float = 0.0
     # Whether to skip the remaining tests after the first failure.
     stop_early: bool = False
+    # Whether an undecided test counts as failed, so that the remaining tests are run.
+    count_undecided: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramTestResult:
     verdict: Verdict
     reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramTestRun:
+    """The results of the tests that ran, in order."""
+
+    results: tuple[ProgramTestResult, ...] = ()
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(result.verdict == verdict for result in self.results)
+
+    def then(self, *results: ProgramTestResult) -> "ProgramTestRun":
+        return ProgramTestRun(results=(*self.results, *results))
+
+    def without_last(self) -> "ProgramTestRun":
+        return ProgramTestRun(results=self.results[:-1])
 
 
 class InvalidTests(Exception):
@@ -84,34 +101,46 @@ def _parse_test(test: Any, number: int) -> ProgramTest:
 
 
 def run_tests(
-    sandbox: Sandbox, program: str, tests: Sequence[ProgramTest], settings: ProgramTestSettings
-) -> list[ProgramTestResult]:
-    """The result of each test, in order. With `stop_early`, the list ends at the first failure."""
-    results: list[ProgramTestResult] = []
-    end = time.monotonic() + settings.seconds
-    for test in tests:
-        left = end - time.monotonic()
-        if left <= 0:
-            results.append(
-                ProgramTestResult(
-                    verdict="timed_out", reason=f"all tests together took {settings.seconds:g} s"
-                )
-            )
-            continue
-        job = Job(
-            language=settings.language,
-            program=program.encode(errors="surrogatepass"),
-            input_mode=test.input_mode,
-            input=test.input,
-            limits=replace(settings.limits, seconds=min(left, settings.limits.seconds)),
-        )
-        ended = run(sandbox, job)
-        results.append(judge_run(ended, test, settings))
+    sandbox: Sandbox,
+    program: str,
+    tests: Sequence[ProgramTest],
+    settings: ProgramTestSettings,
+    *,
+    earlier: ProgramTestRun | None = None,
+) -> ProgramTestRun:
+    """Run the tests in order. Stop at a test that the wall clock leaves undecided.
+
+    With `earlier`, an undecided run, continue at its last test while no other program runs.
+    """
+    alone = earlier is not None
+    run = ProgramTestRun() if earlier is None else earlier.without_last()
+    while len(run.results) < len(tests):
+        if run.count("timed_out") >= settings.max_timeouts:
+            return run.then(*[run.results[-1]] * (len(tests) - len(run.results)))
+        test = tests[len(run.results)]
+        ended, result = _run_test(sandbox, program, test, settings)
+        run = run.then(result)
+        if result.verdict == "undecided" and not (alone and settings.count_undecided):
+            return run
         if settings.language.fails_for_every_input(ended):
-            return results + [results[-1]] * (len(tests) - len(results))
-        if settings.stop_early and results[-1].verdict != "passed":
-            break
-    return results
+            return run.then(*[result] * (len(tests) - len(run.results)))
+        if settings.stop_early and result.verdict != "passed":
+            return run
+    return run
+
+
+def _run_test(
+    sandbox: Sandbox, program: str, test: ProgramTest, settings: ProgramTestSettings
+) -> tuple[RunResult, ProgramTestResult]:
+    job = Job(
+        language=settings.language,
+        program=program.encode(errors="surrogatepass"),
+        input_mode=test.input_mode,
+        input=test.input,
+        limits=settings.limits,
+    )
+    ended = run_job(sandbox, job)
+    return ended, judge_run(ended, test, settings)
 
 
 def judge_run(ended: RunResult, test: ProgramTest, settings: ProgramTestSettings) -> ProgramTestResult:
@@ -121,7 +150,8 @@ def judge_run(ended: RunResult, test: ProgramTest, settings: ProgramTestSettings
         message = ended.last_error_line or f"status {ended.status}"
         raise StepError(f"cannot start the sandbox: {message}", "see docs/sandbox.md", retriable=True)
     if ended.outcome == "late":
-        return ProgramTestResult(verdict="timed_out", reason=f"ran longer than {limits.seconds:g} s")
+        reason = f"ran longer than {limits.seconds:g} s of wall-clock time"
+        return ProgramTestResult(verdict="undecided", reason=reason)
     if ended.outcome == "overflowed":
         return ProgramTestResult(verdict="wrong", reason=f"wrote more than {limits.output_kb} KiB")
     if ended.status:

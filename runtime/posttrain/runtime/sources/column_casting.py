@@ -31,7 +31,7 @@ def load_json_columns(connection: Any, table: str, columns: Columns) -> None:
 
 
 def load_text_columns(connection: Any, table: str, columns: Columns) -> None:
-    """Create the table `source` from a table whose columns are all text, as read from CSV."""
+    """Create the table `source` from a table whose columns are all text, as read from CSV or TSV."""
     as_json = [
         f"{_parse_expression(quote_identifier(name), type)} AS {quote_identifier(name)}"
         for name, type in columns.items()

@@ -1,15 +1,16 @@
 """Parses the rows of a file that the compiler can inspect before a run, with the line of each row.
 
 A small file is read completely. Of a large file with one row per line, only the first rows are read. The rows
-of Parquet and Zstandard files are not read here; `parquet_footer.py` reads the metadata of Parquet.
+of Parquet and Zstandard files are not read here; `parquet_footer.py` reads the metadata of Parquet. The cells
+of CSV and TSV are text: their types follow from all rows of all files.
 """
 
-import csv
 import gzip
 import io
 import json
 from typing import Any, cast
 
+from posttrain.runtime.sources.delimited_text import DELIMITERS, read_rows
 from posttrain.spec.record import record
 
 _MAX_READ_BYTES = 8 * 1024 * 1024
@@ -74,8 +75,9 @@ def _text(path: str, data: bytes) -> str:
 
 
 def _rows(path: str, kind: str, text: str) -> tuple[list[Row], list[str]]:
-    if kind == "csv":
-        return _csv_rows(path, text)
+    if kind in DELIMITERS:
+        numbered = list(read_rows(path, kind, io.StringIO(text, newline="")))
+        return [row for _, row in numbered], [f"{path}:{number}" for number, _ in numbered]
     if kind == "json":
         document = _value(path, text)
         values = cast(list[Any], document) if isinstance(document, list) else [document]
@@ -107,46 +109,3 @@ def _why_no_json(error: json.JSONDecodeError, text: str) -> str:
     if text.strip() in ("[", "{"):
         return "the file seems to be one JSON document; add `format: json`"
     return f"{error.msg[:1].lower()}{error.msg[1:]} at column {error.colno}"
-
-
-def _csv_rows(path: str, text: str) -> tuple[list[Row], list[str]]:
-    lines = csv.reader(io.StringIO(text, newline=""))
-    rows: list[Row] = []
-    places: list[str] = []
-    try:
-        header = next(lines, [])
-        _check_header(path, header)
-        first_line = lines.line_num + 1
-        for line in lines:
-            if line and len(line) != len(header):
-                fields = f"{len(line)} field{'s' if len(line) > 1 else ''}"
-                raise ValueError(f"{path}:{lines.line_num} has {fields}, but the header has {len(header)}")
-            if line:
-                rows.append({name: _infer_cell(cell) for name, cell in zip(header, line, strict=True)})
-                places.append(f"{path}:{first_line}")
-            first_line = lines.line_num + 1
-    except csv.Error as error:
-        raise ValueError(f"{path}:{lines.line_num} is not valid CSV: {error}") from None
-    return rows, places
-
-
-def _check_header(path: str, header: list[str]) -> None:
-    twice = next((name for name in header if header.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"duplicate column `{twice}` in `{path}`")
-    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
-        raise ValueError(
-            f"the header of `{path}` has no comma: `{header[0]}`; save the file as comma-separated values"
-        )
-
-
-def _infer_cell(cell: str) -> Any:
-    """The value of a CSV cell. Only JSON numbers and booleans are parsed, so 007 stays text."""
-    if not cell:
-        return None
-    low = cell.strip().lower()
-    try:
-        value = json.loads(low if low in ("true", "false") else cell)
-    except (ValueError, RecursionError):
-        return cell
-    return value if isinstance(value, bool | int | float) else cell

@@ -1,4 +1,4 @@
-"""Source `files`: rows of local files in JSON Lines, JSON, CSV or Parquet, optionally compressed."""
+"""Source `files`: rows of local files in JSON Lines, JSON, CSV, TSV or Parquet, optionally compressed."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from posttrain.runtime.sources.file_preview import preview_file
+from posttrain.runtime.sources.delimited_text import DELIMITERS, infer_cell_types, typed_row
+from posttrain.runtime.sources.file_preview import FilePreview, preview_file
 from posttrain.runtime.sources.type_inference import (
     check_declared_columns,
     find_gaps,
@@ -18,21 +19,29 @@ from posttrain.spec.column_types import Columns, check_column_types
 from posttrain.spec.extension import InferredSchema, NullStats, Params, Source
 from posttrain.spec.field_types import OneOrMore, checked_by
 
-_FORMATS_BY_SUFFIX = {"jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "csv": "csv", "parquet": "parquet"}
+_FORMATS_BY_SUFFIX = {
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
+    "json": "json",
+    "csv": "csv",
+    "tsv": "tsv",
+    "parquet": "parquet",
+}
 
 
 class Files(Params, bare="path"):
     path: OneOrMore[str] = Field(
         min_length=1, description="One or more files, relative to the recipe's folder."
     )
-    format: Literal["auto", "jsonl", "json", "csv", "parquet"] = Field(
+    format: Literal["auto", "jsonl", "json", "csv", "tsv", "parquet"] = Field(
         default="auto",
         description="The format of the files. `auto` selects it by the file extension before .gz or .zst.",
     )
     columns: Annotated[dict[str, str], Field(min_length=1), checked_by(check_column_types)] | None = Field(
         default=None,
         description="The columns to read, with their types. The default is to infer them from the content;"
-        " large, Parquet and Zstandard files need them.",
+        " large, Parquet and Zstandard files need them. A column of CSV or TSV is text, with every cell as in"
+        " the file, unless all cells are numbers or all are booleans. An empty cell is null.",
     )
 
     def check(self) -> None:
@@ -56,7 +65,7 @@ def infer(params: Files, contents: Sequence[bytes]) -> InferredSchema:
     """The schema of the files, from all rows, or from the first rows of large files."""
     kinds = [format_of(path, params.format) for path in params.path]
     previews = [preview_file(*file) for file in zip(params.path, kinds, contents, strict=True)]
-    rows = [row for one in previews for row in one.rows]
+    rows = _typed_rows(kinds, previews)
     places = [place for one in previews for place in one.places]
     hidden = next((path for path, one in zip(params.path, previews, strict=True) if not one.complete), None)
     if hidden is not None:
@@ -66,11 +75,26 @@ def infer(params: Files, contents: Sequence[bytes]) -> InferredSchema:
         return InferredSchema(columns=params.columns, rows=None, nulls=gaps)
     if not rows:
         raise ValueError("the files have no rows")
-    columns = _declared_columns(params, infer_columns(rows), texts="csv" in kinds)
+    columns = _declared_columns(params, infer_columns(rows), texts=_has_cells(kinds))
     gaps = find_gaps(columns, places, rows)
-    if params.columns is not None and "csv" not in kinds:
+    if params.columns is not None and not _has_cells(kinds):
         _check_columns_not_empty(gaps)
     return InferredSchema(columns=columns, rows=len(rows), nulls=gaps)
+
+
+def _has_cells(kinds: Sequence[str]) -> bool:
+    return any(kind in DELIMITERS for kind in kinds)
+
+
+def _typed_rows(kinds: Sequence[str], previews: Sequence[FilePreview]) -> list[dict[str, Any]]:
+    """The rows of all files. The cells of CSV and TSV get the type of their column in all these files."""
+    cells = [row for kind, one in zip(kinds, previews, strict=True) if kind in DELIMITERS for row in one.rows]
+    types = infer_cell_types(cells)
+    return [
+        typed_row(row, types) if kind in DELIMITERS else row
+        for kind, one in zip(kinds, previews, strict=True)
+        for row in one.rows
+    ]
 
 
 def _parquet_gaps(params: Files, kinds: Sequence[str], contents: Sequence[bytes]) -> dict[str, NullStats]:
@@ -116,7 +140,7 @@ def _declared_columns(params: Files, inferred: Columns, *, texts: bool) -> Colum
 
 
 def _csv_type(name: str, declared: Columns, inferred: Columns) -> str:
-    """The declared type if the CSV text can have it, else the inferred type. Lists in CSV are JSON."""
+    """The declared type if the cells can have it, else the inferred type. Lists in cells are JSON."""
     type = declared.get(name, "text")
     is_readable = type == "text" or inferred[name] == "text" or is_readable_as(type, inferred[name])
     return type if is_readable else inferred[name]
@@ -130,6 +154,7 @@ EXTENSION = Source(
     files=lambda params: params.path,
     infer=infer,
     infers_from_prefix=True,
+    version=2,
     stack=("duckdb",),
 )
 

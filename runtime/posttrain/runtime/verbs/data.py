@@ -4,14 +4,23 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.catalog import CATALOG, load_entry
+from posttrain.runtime.data.row_split import split_rows
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.rows_io import dataset_parts
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
-from posttrain.spec.step_params.data_params import DataStepParams, ExtensionOperation, Operation
+from posttrain.spec.step_params.data_params import (
+    DataStepParams,
+    ExtensionOperation,
+    Operation,
+    RowRequirement,
+    SplitOperation,
+)
 
-EXTENSION = Verb(name="data", summary="A dataset as Parquet files, one for each part.", stack=("duckdb",))
+EXTENSION = Verb(
+    name="data", summary="A dataset as Parquet files, one for each part.", version=2, stack=("duckdb",)
+)
 
 
 def run(context: StepContext[DataStepParams]) -> None:
@@ -54,7 +63,7 @@ def _load_product(connection: Any, table: str, folder: Path, part: str | None) -
 
 
 def _apply_step(context: StepContext[DataStepParams], connection: Any, operation: Operation) -> None:
-    other = operation.other
+    other = None if isinstance(operation, SplitOperation) else operation.other
     if other is not None:
         role = f"other:{other}"
         _load_product(connection, "given", context.inputs[role], context.part(role))
@@ -62,26 +71,31 @@ def _apply_step(context: StepContext[DataStepParams], connection: Any, operation
             "CREATE OR REPLACE TABLE other AS"
             " SELECT *, row_number() OVER () AS __row, 'all' AS __part FROM given"
         )
+    if isinstance(operation, SplitOperation):
+        context.facts.update(split_rows(connection, operation, context.events))
+        return
     if isinstance(operation, ExtensionOperation):
         extension = CATALOG.find("data", operation.op)
         assert extension is not None, f"the catalog has no data op {operation.op}"
         params = read_extension_params(extension.params, operation.params)
         load_entry(operation.entry)(params, connection, operation.seed)
         return
+    if operation.needs is not None:
+        _check_count(connection, operation.needs)
     connection.execute(f"CREATE TABLE following AS {operation.query}")
     connection.execute("DROP TABLE rows")
     connection.execute("ALTER TABLE following RENAME TO rows")
-    for part, minimum in (operation.at_least or {}).items():
-        _check_part(connection, part, minimum)
 
 
-def _check_part(connection: Any, part: str, minimum: int) -> None:
-    count = connection.execute("SELECT count(*) FROM rows WHERE __part = ?", [part]).fetchone()[0]
-    if count < minimum:
-        total = connection.execute("SELECT count(*) FROM rows").fetchone()[0]
+def _check_count(connection: Any, needs: RowRequirement) -> None:
+    """Raise StepError if no part of the table has as many rows as a step takes."""
+    count = connection.execute(
+        f"SELECT coalesce(max(n), 0) FROM (SELECT count(*) AS n FROM {needs.table} GROUP BY __part)"
+    ).fetchone()[0]
+    if count < needs.rows:
         raise StepError(
-            f"the part `{part}` needs {minimum} rows, but only {count} of {total} are available",
-            "request fewer rows, or make earlier steps keep more rows",
+            f"`{needs.step}` takes {needs.rows} rows, but only {count} are available",
+            "request fewer rows or a share such as 0.5, or make earlier steps keep more rows",
         )
 
 

@@ -18,15 +18,32 @@ class SourceParams(Document):
     params: Mapping[str, Json]
 
 
+class RowRequirement(Document):
+    """The number of rows that a step takes from a table."""
+
+    table: Literal["rows", "other"]
+    rows: int
+    # The step, for the error message.
+    step: str
+
+
 class SqlOperation(Document):
     """A relational step, as SQL over the table `rows`."""
 
     op: Literal["sql"] = "sql"
     query: str
-    # The minimum number of rows of the parts that it makes.
-    at_least: Mapping[str, int] | None = omitted()
+    needs: RowRequirement | None = omitted()
     # The reference of the other dataset that it reads.
     other: str | None = omitted()
+
+
+class SplitOperation(Document):
+    """Named parts of the rows, each a number of rows or a share."""
+
+    op: Literal["split"] = "split"
+    parts: Mapping[str, Json]
+    group_by: Items[str]
+    seed: int
 
 
 class ExtensionOperation(Document):
@@ -42,11 +59,13 @@ class ExtensionOperation(Document):
 
 def _operation_type(value: Any) -> str:
     op: Any = value.get("op") if isinstance(value, Mapping) else value.op
-    return "sql" if op == "sql" else "extension"
+    return op if op in ("sql", "split") else "extension"
 
 
 Operation = Annotated[
-    Annotated[SqlOperation, Tag("sql")] | Annotated[ExtensionOperation, Tag("extension")],
+    Annotated[SqlOperation, Tag("sql")]
+    | Annotated[SplitOperation, Tag("split")]
+    | Annotated[ExtensionOperation, Tag("extension")],
     Discriminator(_operation_type),
 ]
 

@@ -4,7 +4,8 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -15,6 +16,10 @@ from posttrain.runtime.sandbox.limits import Limits
 from posttrain.spec.column_types import Interval
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 from posttrain.spec.field_types import checked_by
+
+if TYPE_CHECKING:
+    from posttrain.runtime.sandbox.job import Sandbox
+    from posttrain.runtime.sandbox.program_tests import ProgramTest, ProgramTestRun, ProgramTestSettings
 
 _MAX_REASON_LENGTH = 500
 
@@ -43,12 +48,21 @@ class CodeTests(Params):
         description="The absolute and relative tolerance for numbers, in results of calls and in outputs"
         " compared by `words`.",
     )
-    timeout_seconds: float = Field(
-        default=10.0, gt=0, description="Wall-clock limit of one test, in seconds."
+    cpu_seconds: int = Field(
+        default=5, ge=1, description="CPU time limit of one test, in seconds. Beyond it the test is failed."
     )
-    cpu_seconds: int = Field(default=5, ge=1, description="CPU time limit of one test, in seconds.")
-    total_timeout_seconds: float = Field(
-        default=60.0, gt=0, description="Wall-clock limit of all tests of a program, in seconds."
+    max_timeouts: int = Field(
+        default=3,
+        ge=1,
+        description="The number of tests beyond the CPU time limit after which the remaining tests are failed"
+        " without a run.",
+    )
+    timeout_seconds: float = Field(
+        default=30.0,
+        gt=0,
+        description="Wall-clock limit of one test, in seconds. Wall-clock time depends on the load of the"
+        " machine, so a test beyond it runs once more while no other program runs, and `on_timeout` applies"
+        " if it exceeds the limit again.",
     )
     memory_mb: int = Field(
         default=512, ge=64, description="Memory limit of a program with all its processes, in MB."
@@ -80,9 +94,9 @@ class CodeTests(Params):
         default="abstain", description=f"For invalid tests in a row: {FALLBACK_DESCRIPTION}"
     )
     on_timeout: Literal["count", "abstain", "fail"] | float = Field(
-        default="count",
-        description="For a program that exceeds a time limit: `count` counts the test as failed;"
-        f" {FALLBACK_DESCRIPTION}",
+        default="abstain",
+        description="For a program that exceeds the wall-clock limit twice: `count` counts the test as failed"
+        f" although a busy machine may be the cause; {FALLBACK_DESCRIPTION}",
     )
 
     @property
@@ -138,6 +152,7 @@ EXTENSION = RewardOp(
     yields="number",
     range=value_range,
     remarks=remarks,
+    version=2,
     slow=True,
 )
 
@@ -150,11 +165,13 @@ def run(params: CodeTests, operands: Operands, batch: Batch) -> OpResult:
         return OpResult(values=[0.0] * len(rows), reasons=["there is no program"] * len(rows))
     sandbox = select_sandbox(params.sandbox)  # first: no program runs if the sandbox is not available
 
-    def score(row: tuple[str | None, Any]) -> tuple[float | None, str]:
-        return _run_tests(sandbox, *row, params)
+    def first_run(row: tuple[str | None, Any]) -> _Scoring:
+        return _Scoring.start(sandbox, *row, params)
 
     with ThreadPoolExecutor(_max_workers(params), thread_name_prefix="code") as pool:
-        scores = list(pool.map(score, rows))
+        scorings = list(pool.map(first_run, rows))
+    # The pool has ended: here a program is alone.
+    scores = [one.repeat_undecided(sandbox).score() for one in scorings]
     return OpResult(values=[value for value, _ in scores], reasons=[reason for _, reason in scores])
 
 
@@ -162,32 +179,61 @@ def _max_workers(params: CodeTests) -> int:
     return params.concurrency or len(os.sched_getaffinity(0))
 
 
-def _run_tests(
-    sandbox: Any, program: str | None, row_tests: Any, params: CodeTests
-) -> tuple[float | None, str]:
-    from posttrain.runtime.sandbox.languages import load_language
-    from posttrain.runtime.sandbox.program_tests import (
-        InvalidTests,
-        ProgramTestSettings,
-        read_tests,
-        run_tests,
-    )
+@dataclass(frozen=True, kw_only=True)
+class _Scoring:
+    """The score of a row, or a program and its tests as far as they have run."""
 
-    if program is None:
-        return 0.0, "there is no program"
-    try:
-        tests = read_tests(row_tests)
-    except InvalidTests as error:
-        return fallback_value(params.on_error, str(error)), str(error)
-    settings = ProgramTestSettings(
+    params: CodeTests
+    known: tuple[float | None, str] | None = None
+    program: str = ""
+    tests: "Sequence[ProgramTest]" = ()
+    results: "ProgramTestRun | None" = None
+
+    @staticmethod
+    def start(sandbox: "Sandbox", program: str | None, row_tests: Any, params: CodeTests) -> "_Scoring":
+        from posttrain.runtime.sandbox.program_tests import InvalidTests, read_tests, run_tests
+
+        if program is None:
+            return _Scoring(params=params, known=(0.0, "there is no program"))
+        try:
+            tests = read_tests(row_tests)
+        except InvalidTests as error:
+            known = fallback_value(params.on_error, str(error)), str(error)
+            return _Scoring(params=params, known=known)
+        results = run_tests(sandbox, program, tests, _settings(params))
+        return _Scoring(params=params, program=program, tests=tests, results=results)
+
+    def repeat_undecided(self, sandbox: "Sandbox") -> "_Scoring":
+        """Continue an undecided run while no other program runs."""
+        from posttrain.runtime.sandbox.program_tests import run_tests
+
+        if self.results is None or not self.results.count("undecided"):
+            return self
+        settings = _settings(self.params)
+        return replace(
+            self, results=run_tests(sandbox, self.program, self.tests, settings, earlier=self.results)
+        )
+
+    def score(self) -> tuple[float | None, str]:
+        if self.known is not None:
+            return self.known
+        assert self.results is not None, "a row without a known score has run"
+        return _score_results(self.results.results, len(self.tests), self.params)
+
+
+def _settings(params: CodeTests) -> "ProgramTestSettings":
+    from posttrain.runtime.sandbox.languages import load_language
+    from posttrain.runtime.sandbox.program_tests import ProgramTestSettings
+
+    return ProgramTestSettings(
         language=load_language(params.language),
         limits=params.limits,
-        seconds=params.total_timeout_seconds,
+        max_timeouts=params.max_timeouts,
         compare=params.compare,
         tolerance=params.tolerance,
         stop_early=params.score == "all",
+        count_undecided=params.on_timeout == "count",
     )
-    return _score_results(run_tests(sandbox, program, tests, settings), len(tests), params)
 
 
 def _score_results(results: Sequence[Any], count: int, params: CodeTests) -> tuple[float | None, str]:
@@ -197,7 +243,7 @@ def _score_results(results: Sequence[Any], count: int, params: CodeTests) -> tup
     if first is not None:
         number, failure = first
         reason = f"{reason}; test {number} {failure.verdict}: {failure.reason}"[:_MAX_REASON_LENGTH]
-    if verdicts["timed_out"] and params.on_timeout != "count":
+    if verdicts["undecided"] and params.on_timeout != "count":
         return fallback_value(params.on_timeout, reason), reason
     passed = verdicts["passed"]
     return (passed / count if params.score == "share" else float(passed == count)), reason
