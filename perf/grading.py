@@ -39,6 +39,7 @@ HANGING_INPUTS = [
     "1+" * 50_000 + "1",
     r"\sqrt{" * 200 + "2" + "}" * 200,
 ]
+CountTables = dict[str, dict[str, tuple[int, int]]]
 Pair = tuple[str, str]
 Judge = Callable[[str, str], bool | None]
 
@@ -194,48 +195,48 @@ def heading() -> list[str]:
     ]
 
 
-def accuracy_table(tables: dict[str, dict[str, tuple[int, int]]]) -> list[str]:
-    lines = [
+def accuracy_table(tables: CountTables) -> list[str]:
+    rows, total = count_rows("class", "pairs", tables)
+    shares = [f"{sum(done for done, _ in table.values()) / total:.3f}" for table in tables.values()]
+    return [
         "",
         "## Accuracy by class",
         "",
         "Equal and unequal pairs from the test cases of this project. An undecided verdict counts as wrong.",
         "This grader passes all of them by construction: its column is no estimate for other pairs.",
-        "",
-        "| class | pairs | " + " | ".join(tables) + " |",
-        "|---|--:|" + "--:|" * len(tables),
+        *rows,
+        total_row(total, shares),
     ]
-    first = next(iter(tables.values()))
-    for name, (_, of) in first.items():
-        lines.append(
-            f"| {name} | {of} | " + " | ".join(str(table[name][0]) for table in tables.values()) + " |"
-        )
-    total = sum(of for _, of in first.values())
-    shares = [sum(done for done, _ in table.values()) / total for table in tables.values()]
-    lines.append(f"| **all** | {total} | " + " | ".join(f"{share:.3f}" for share in shares) + " |")
-    return lines
 
 
-def hack_table(tables: dict[str, dict[str, tuple[int, int]]]) -> list[str]:
-    lines = [
+def hack_table(tables: CountTables) -> list[str]:
+    rows, total = count_rows("family", "answers", tables)
+    paid = [str(sum(count for count, _ in table.values())) for table in tables.values()]
+    return [
         "",
         "## Reward hacks",
         "",
         "Wrong answers that are graded as correct: hedges, several answers, ranges, repeated prompts,",
         "look-alikes. This grader passes all of them by construction.",
         "The family of costly answers is left out; `Inputs that hang` has some of them.",
-        "",
-        "| family | answers | " + " | ".join(tables) + " |",
-        "|---|--:|" + "--:|" * len(tables),
+        *rows,
+        total_row(total, paid),
     ]
+
+
+def count_rows(name: str, unit: str, tables: CountTables) -> tuple[list[str], int]:
+    """The head and the rows of a table with a column for each grader, and the sum of its second column."""
     first = next(iter(tables.values()))
-    for name, (_, of) in first.items():
-        lines.append(
-            f"| {name} | {of} | " + " | ".join(str(table[name][0]) for table in tables.values()) + " |"
-        )
-    total = sum(of for _, of in first.values())
-    paid = [sum(count for count, _ in table.values()) for table in tables.values()]
-    return [*lines, f"| **all** | {total} | " + " | ".join(map(str, paid)) + " |"]
+    head = ["", f"| {name} | {unit} | " + " | ".join(tables) + " |", "|---|--:|" + "--:|" * len(tables)]
+    rows = [
+        f"| {name} | {of} | " + " | ".join(str(table[name][0]) for table in tables.values()) + " |"
+        for name, (_, of) in first.items()
+    ]
+    return [*head, *rows], sum(of for _, of in first.values())
+
+
+def total_row(total: int, cells: list[str]) -> str:
+    return f"| **all** | {total} | " + " | ".join(cells) + " |"
 
 
 def throughput_lines(ours: float, theirs: float, count: int) -> list[str]:

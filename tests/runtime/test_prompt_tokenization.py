@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.runtime.engines.sampling_values import greedy_sampling
 from tests.runtime.small_tokenizers import BOS, EOS, KINDS, TEMPLATES, small_tokenizer
 
 from posttrain.runtime.engines.completion_log import CompletionLog
@@ -27,18 +28,7 @@ from posttrain.spec.step_params.generation_params import SamplingOptions
 
 PLAIN = "1+2="
 TURNS = [{"role": "system", "content": "add"}, {"role": "user", "content": PLAIN}]
-SAMPLING = SamplingOptions(
-    temperature=0.0,
-    top_p=1.0,
-    top_k=0,
-    min_p=0.0,
-    repetition_penalty=1.0,
-    max_tokens=2,
-    n=1,
-    batch_size=4,
-    stop=(),
-    continuous_batching=False,
-)
+SAMPLING = SamplingOptions(**greedy_sampling(max_tokens=2, batch_size=4, stop=()))
 CASES = [
     (kind, template)
     for kind in KINDS

@@ -16,6 +16,7 @@ from tests.runtime.engines.misbehaving_server import (
     run_server,
     send_response,
 )
+from tests.runtime.engines.sampling_values import greedy_sampling
 
 from posttrain.runtime.engines.completion_log import Completion, CompletionLog, Prompt
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
@@ -24,18 +25,7 @@ from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.step_context import StopRequest
 from posttrain.spec.step_params.generation_params import SamplingOptions
 
-SAMPLING = {
-    "temperature": 0.0,
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "max_tokens": 9,
-    "n": 1,
-    "batch_size": 1,
-    "stop": [],
-    "continuous_batching": False,
-}
+SAMPLING = greedy_sampling(max_tokens=9, batch_size=1)
 WORDS = [f"word {number}" for number in range(12)]
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runtime.engines.sampling_values import greedy_sampling
 
 from posttrain.runtime.engines.completion_decoding import find_stop
 from posttrain.runtime.engines.completion_log import Completion, CompletionLog, Prompt
@@ -13,18 +14,7 @@ from posttrain.runtime.errors import Interrupted
 from posttrain.runtime.step_context import StopRequest
 from posttrain.spec.step_params.generation_params import SamplingOptions
 
-GREEDY = {
-    "temperature": 0.0,
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "max_tokens": 12,
-    "n": 1,
-    "batch_size": 4,
-    "stop": [],
-    "continuous_batching": False,
-}
+GREEDY = greedy_sampling(max_tokens=12, batch_size=4)
 DRAWN = {**GREEDY, "temperature": 1.0, "n": 2}
 TEXTS: list[Prompt] = [f"{n}+{n * 7 % 13}=" for n in range(14)]
 

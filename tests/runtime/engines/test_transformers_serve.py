@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import require_service
 from tests.recipe_command import wait_until
+from tests.runtime.engines.sampling_values import greedy_sampling
 
 from posttrain.runtime.engines.completion_log import Completion, CompletionLog, Prompt
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
@@ -20,18 +21,7 @@ from posttrain.runtime.engines.transformers_generator import generate
 from posttrain.runtime.step_context import StopRequest
 from posttrain.spec.step_params.generation_params import SamplingOptions
 
-SAMPLING = {
-    "temperature": 0.0,
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "max_tokens": 8,
-    "n": 1,
-    "batch_size": 8,
-    "stop": [],
-    "continuous_batching": False,
-}
+SAMPLING = greedy_sampling()
 
 
 @pytest.fixture(scope="module")

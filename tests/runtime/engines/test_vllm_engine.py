@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 from tests.conftest import require_service
+from tests.runtime.engines.sampling_values import greedy_sampling
 from trl.generation import vllm_generation
 from trl.scripts import vllm_serve
 
@@ -23,18 +24,7 @@ from posttrain.runtime.step_context import StopRequest
 from posttrain.spec.plan import Launch
 from posttrain.spec.step_params.generation_params import ModelTarget, SamplingOptions
 
-SAMPLING = {
-    "temperature": 0.0,
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "max_tokens": 8,
-    "n": 1,
-    "batch_size": 8,
-    "stop": [],
-    "continuous_batching": False,
-}
+SAMPLING = greedy_sampling()
 PROMPTS: list[Prompt] = [[{"role": "user", "content": text}] for text in ("1+2", "3+4", "5+6", "a b c")]
 
 

@@ -13,19 +13,19 @@ from posttrain.runtime.training.step_arithmetic import accumulation_steps, check
 from posttrain.runtime.training.training_params import (
     HEAVY_IMPORTS,
     STACK,
+    CompletionParams,
     PromptParams,
     TrainingParams,
     key_neutral_params,
 )
 from posttrain.spec.extension import Footprint, Method, Schedule
-from posttrain.spec.inference import MAX_TOKENS_DESCRIPTION
 from posttrain.spec.step_params.train_params import TrainStepParams
 
 # The value model is trained by regression, which needs and tolerates a higher rate than the policy.
 _CRITIC_LEARNING_RATE_FACTOR = 10.0
 
 
-class PpoParams(PromptParams, TrainingParams):
+class PpoParams(CompletionParams, PromptParams, TrainingParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
     batch_size: int = Field(
@@ -46,21 +46,6 @@ class PpoParams(PromptParams, TrainingParams):
             "The number of passes over each rollout. Lower it if the clip ratio or the KL divergence grows"
             " within a rollout."
         ),
-    )
-    max_completion_length: int = Field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
-    temperature: float = Field(
-        default=1.0,
-        gt=0,
-        description=(
-            "The sampling temperature. Raise it for more diverse completions; lower it if completions are"
-            " incoherent."
-        ),
-    )
-    top_p: float = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="Sample from the most likely tokens of this total probability; 1 is all tokens.",
     )
     kl_coef: float = Field(
         default=0.05,

@@ -7,13 +7,18 @@ from pydantic import Field
 
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.step_arithmetic import accumulation_steps, check_warmup, reference_arguments
-from posttrain.runtime.training.training_params import HEAVY_IMPORTS, PromptParams, ReferenceParams, TrlParams
+from posttrain.runtime.training.training_params import (
+    HEAVY_IMPORTS,
+    CompletionParams,
+    PromptParams,
+    ReferenceParams,
+    TrlParams,
+)
 from posttrain.spec.extension import Footprint, Schedule
-from posttrain.spec.inference import MAX_TOKENS_DESCRIPTION
 from posttrain.spec.step_params.train_params import TrainStepParams
 
 
-class RolloutParams(PromptParams, TrlParams, ReferenceParams):
+class RolloutParams(CompletionParams, PromptParams, TrlParams, ReferenceParams):
     """Parameters of methods that sample a group of completions for each prompt and compare their rewards."""
 
     num_prompts: int = Field(
@@ -31,21 +36,6 @@ class RolloutParams(PromptParams, TrlParams, ReferenceParams):
             "The number of completions sampled for each prompt (the group size). Raise it if the"
             " completions of a prompt often get the same reward."
         ),
-    )
-    max_completion_length: int = Field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
-    temperature: float = Field(
-        default=1.0,
-        gt=0,
-        description=(
-            "The sampling temperature. Raise it for more diverse completions; lower it if completions are"
-            " incoherent."
-        ),
-    )
-    top_p: float = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="Sample from the most likely tokens of this total probability; 1 is all tokens.",
     )
     top_k: int = Field(default=0, ge=0, description="Sample from the k most likely tokens; 0 is all tokens.")
     min_p: float | None = Field(

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from posttrain.spec.extension import Params
+from posttrain.spec.inference import MAX_TOKENS_DESCRIPTION
 
 # The schedules that end at `min_lr_ratio` times the peak learning rate.
 _WITH_MINIMUM = ("linear", "cosine", "warmup_stable_decay")
@@ -232,6 +233,26 @@ class PromptParams(Params):
             return self.max_steps
         # Rounding discards floating-point error: a third of 30 batches is 10, not 11.
         return max(1, math.ceil(round((self.epochs or 1) * (rows // at_once), 6))) * each
+
+
+class CompletionParams(Params):
+    """How methods that train on their own completions sample them."""
+
+    max_completion_length: int = Field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
+    temperature: float = Field(
+        default=1.0,
+        gt=0,
+        description=(
+            "The sampling temperature. Raise it for more diverse completions; lower it if completions are"
+            " incoherent."
+        ),
+    )
+    top_p: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Sample from the most likely tokens of this total probability; 1 is all tokens.",
+    )
 
 
 class ReferenceParams(Params):
