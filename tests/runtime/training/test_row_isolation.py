@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-
 from tests.runtime.test_prompt_tokenization import SAMPLING
 
 from posttrain.runtime.errors import StepError
@@ -105,7 +104,7 @@ def test_a_model_that_hides_padding_is_accepted(family: str, dtype: Any, measure
 def test_prompts_of_different_lengths_do_not_change_completions(family: str, measured: Any):
     from posttrain.runtime.engines.transformers_generator import TransformersGenerator
 
-    generator = TransformersGenerator(measured.tiny_model(family, "eager"), Decoder())
+    generator: Any = TransformersGenerator(measured.tiny_model(family, "eager"), Decoder())
     prompts = [[5, 9, 4], [8, 2, 7, 60, 33, 12, 40], [11], [14, 3, 5]]
     together = generator._generate_tokens(prompts, SAMPLING, 1)
     alone = [row for prompt in prompts for row in generator._generate_tokens([prompt], SAMPLING, 1)]

@@ -131,8 +131,8 @@ class TransformersGenerator:
 
     @cached_property
     def _reads_padding(self) -> bool:
-        """Whether every completion is generated alone. Such models have a recurrent state, and that of RWKV in
-        transformers also mixes the rows of a batch without padding."""
+        """Whether every completion is generated alone. The state of such models is recurrent; in
+        transformers, that of RWKV also mixes the rows of a batch without padding."""
         return reads_padding(self._model, self._tokenizer)
 
     def _generate_padded(

@@ -25,7 +25,7 @@ from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 def patch_prompts(context: StepContext[TrainStepParams], trainer: Any) -> None:
-    """Patch what the trainer does with its prompts: their tokens and positions, or episodes in an environment."""
+    """Patch how the trainer gets its prompts, and their positions; or episodes, in an environment."""
     patch_prompt_tokenization(trainer)
     patch_decoding(trainer)
     patch_positions(trainer)

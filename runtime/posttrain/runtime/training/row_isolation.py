@@ -61,7 +61,11 @@ def _padded_outputs(trainer: Any) -> Any:
     """The outputs that the trainer computes for padded rows."""
     model = trainer.model_wrapped
     if hasattr(trainer.model, "value_state_dict"):  # actor and critic
-        return lambda tokens, attention: model(tokens, attention, tokens.shape[1] - 1)[0].unsqueeze(-1)
+
+        def logprobs(tokens: Any, attention: Any) -> Any:
+            return model(tokens, attention, tokens.shape[1] - 1)[0].unsqueeze(-1)
+
+        return logprobs
 
     def logits(tokens: Any, attention: Any) -> Any:
         positions = position_arguments(trainer.model, attention)
