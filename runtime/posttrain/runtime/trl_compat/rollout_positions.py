@@ -4,8 +4,8 @@ TRL pads prompts on the left, and passes no positions to the model. Models with 
 GPT-2, then count the padding, while `generate` does not: the log-probabilities are not those of the
 completions that were sampled, and depend on the longest prompt of the batch.
 
-    trl/trainer/grpo_trainer.py:1450 `"attention_mask": attention_mask_batch}`
-    trl/trainer/rloo_trainer.py:1019 `"attention_mask": attention_mask_batch}`
+    trl/trainer/grpo_trainer.py:1450 `GRPOTrainer._get_per_token_logps_and_entropies`: `model_inputs = {`
+    trl/trainer/rloo_trainer.py:1019 `RLOOTrainer._get_per_token_logps_and_entropies`: `model_inputs = {`
 """
 
 from typing import Any
