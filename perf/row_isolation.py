@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from posttrain.runtime.training.row_isolation import RowIsolation, measure_row_isolation
+from posttrain.runtime.models.output_changes import OutputChanges
+from posttrain.runtime.training.row_isolation import measure_row_isolation
 from posttrain.spec.architectures.model_shapes import architecture_names
 from posttrain.spec.architectures.shape_from_init import init_model_types, shape_from_init
 from posttrain.spec.architectures.transformers_config import transformers_config
@@ -108,7 +109,9 @@ def main() -> None:
         " sequence, with the arguments of TRL's collator, instead of being alone. `other row`: the row before"
         " it has other tokens. `padded`: the first tokens that the row generates in a batch with padding on"
         " the left, instead of alone. The compiler refuses packing for the families of its table that change"
-        " (PT0648), and the stage measures `packed` and `other row` before its first step.\n"
+        " (PT0648), and the stage measures `packed` and `other row` before its first step. If `padded` is not"
+        " 0, grpo, rloo and ppo stop before their first step, and other stages generate each completion"
+        " alone.\n"
     )
     print("| family | attention | packed | other row | padded | rows are kept apart |")
     print("|---|---|--:|--:|--:|---|")
@@ -118,7 +121,7 @@ def main() -> None:
             if model is None:
                 continue
             found, padded = isolation(model), _padded_change(model)
-            cells = " | ".join(_format(value) for value in (found.alone, found.other_row, padded))
+            cells = " | ".join(_format(value) for value in (found.alone, found.other, padded))
             print(
                 f"| {family} | {attention} | {cells} | {'yes' if keeps_apart(found) else '**no**'} |",
                 flush=True,
@@ -154,6 +157,14 @@ def tiny_model(family: str, attention: str) -> Any:
     return model.float().eval()
 
 
+def initial_model(family: str) -> Any:
+    """A model with the initial weights of its family."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    return AutoModelForCausalLM.from_config(AutoConfig.for_model(**_configuration(family)))
+
+
 def _configuration(family: str) -> dict[str, Any]:
     if family in init_model_types():
         shape = shape_from_init(
@@ -175,7 +186,7 @@ def _configuration(family: str) -> dict[str, Any]:
     return {**_USUAL, "model_type": family, **own}
 
 
-def isolation(model: Any) -> RowIsolation:
+def isolation(model: Any) -> OutputChanges:
     from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
     collator = DataCollatorForLanguageModeling(pad_token_id=0, padding_free=True)
@@ -183,7 +194,7 @@ def isolation(model: Any) -> RowIsolation:
         return measure_row_isolation(model, collator, list(_rows(20, 20, 24)))
 
 
-def keeps_apart(found: RowIsolation) -> bool:
+def keeps_apart(found: OutputChanges) -> bool:
     return max(found) < ROUNDING
 
 

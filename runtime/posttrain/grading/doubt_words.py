@@ -97,6 +97,22 @@ CONCLUSION = re.compile(
     r",\s*(?:so|then|thus|hence|therefore|and\s+so|we|he|she|it|they|the|this|there|which)\b|\b(?:so|thus|hence|therefore)\b",
     re.IGNORECASE,
 )
+# Words with which a sentence that opens with a value states another value as its answer: `12 - 5 leaves 7`.
+RESULT = re.compile(
+    r"=|\\(?:approx|implies|Rightarrow)|,\s*(?:then|leaving|making|giving)\b"
+    r"|(?<!roughly )(?<!nearly )(?<!almost )(?<!approximately )\b(?:equals?|(?<!should )(?<!would )be)\b"
+    r"|\b(?:is|are|was|were|gives?|makes?|yields?|leaves?|leaving|means|totals?|costs?|remains?|becomes?|has|have|had"
+    r"|gets?|got|earns?|takes?|needs?|pays?|results?|so|thus|hence|therefore|answer|sum|product|difference|quotient"
+    r"|total)\b",
+    re.IGNORECASE,
+)
+# After the named answer, these words take it back or add a second one: `The answer is 6. No, 5.`
+TAKEN_BACK = re.compile(
+    r"(?:^|[.!?;,\n])[\s*$})]*(?:no|nope|wait|actually|sorry|oops|hmm+|correction|scratch\s+that|on\s+second\s+thought"
+    r"|instead|rather|or|but|maybe|perhaps|i\s+mean|edit)\b[^\n.\d]{0,40}(-?\d[\d.,/]*)"
+    r"(?:[^\S\n]+[a-z]+){0,4}[\s*$]*(?:[.!\n]|$)",
+    re.IGNORECASE,
+)
 TASK_START = re.compile(
     rf"\s*(?:(?:please|question|problem|task|exercise|guess)\b\W*)*(?:{'|'.join(TASK.split())})\b(?!\s*[=:])",
     re.IGNORECASE,

@@ -10,6 +10,8 @@ from posttrain.grading.doubt_words import (
     DENIED,
     DERIVED,
     DOUBT,
+    RESULT,
+    TAKEN_BACK,
     is_task,
 )
 from posttrain.grading.expression_tree import TooLarge
@@ -43,7 +45,9 @@ REASON = re.compile(
     r"\b(?:because|since|as|when|where|which|that|for|after|at|so|from|by|out|of)\b|(?<!\\)[,.;](?:\s|$)"
 )
 STATEMENT = re.compile(r"\b(?:is|are|was|were|of|because|since|as|by|for|in)\b", re.IGNORECASE)
-PREDICATE = re.compile(r".*(?:\bis\b|'s\b|\bare\b|\bequals?\b|=)\s*:?\s*(\S.*)$", re.DOTALL)
+PREDICATE = re.compile(
+    r".*(?:\bis\b|'s\b|\bare\b|(?<!nearly )(?<!almost )(?<!roughly )\bequals?\b|=)\s*:?\s*(\S.*)$", re.DOTALL
+)
 CHOSEN_OPTION = re.compile(r"\b(?:option|choice)\s+\(?([A-J])\)?[\s.*]*$")
 # A rounded restatement of the value before it. The exact value is the answer.
 APPROXIMATION = re.compile(
@@ -81,7 +85,8 @@ def answer_in_prose(text: str, reference: bool = False) -> str | None:
         return None if DOUBT.search(text) else option[1]
     answer = extract(text, NAMED_ANSWERS if has_later_answer(text) else EXPLICIT_ANSWERS)
     if answer is not None and answer != text:
-        return _named_answer(text, REFUSED_OTHER.sub("", answer), reference)
+        value = _named_answer(text, REFUSED_OTHER.sub("", answer), reference)
+        return None if not reference and _is_taken_back(text[text.rfind(answer) :], value) else value
     return None if is_readable(text) or is_task(text) else _stated_answer(text, reference)
 
 
@@ -92,6 +97,13 @@ def _named_answer(text: str, answer: str, reference: bool) -> str | None:
     if is_readable(answer) or DOUBT.search(answer):
         return answer
     return _leading_answer(answer) or (None if reference else concluding_value(answer)) or answer
+
+
+def _is_taken_back(text: str, value: str | None) -> bool:
+    """Whether another value follows the named one in a text, as a correction or an alternative."""
+    _, found, rest = text.partition(value or text)
+    after = TAKEN_BACK.search(rest) if found else None
+    return after is not None and after[1].rstrip(".,") != value
 
 
 def _stated_answer(text: str, reference: bool) -> str | None:
@@ -146,6 +158,8 @@ def _last_value(sentence: str, values: list[re.Match[str]]) -> str | None:
     """The value that a sentence states last, unless words around it take it back."""
     before = values[-2].end() if len(values) > 1 else 0
     last = values[-1]
+    if before and not _states_result(sentence, values[0], last):
+        return None
     predicate = PREDICATE.match(sentence.rstrip(" .!"))
     if predicate and is_readable(predicate[1]) and not WORD.search(predicate[1]):
         is_correction = REFUSED_VALUE.search(sentence, 0, before) is not None
@@ -161,6 +175,12 @@ def _last_value(sentence: str, values: list[re.Match[str]]) -> str | None:
     if _is_unknown_noun(sentence, last[0]) or (before and not STATING.search(between)):
         return None
     return next((group for group in last.groups() if group), last[0])
+
+
+def _states_result(sentence: str, first: re.Match[str], last: re.Match[str]) -> bool:
+    """Whether the last value is the answer of a sentence that opens with another: not `6 as well as 5`."""
+    opening = WORD.search(sentence, 0, first.start()) is None
+    return not opening or RESULT.search(sentence, first.end(), last.start()) is not None
 
 
 def _conclusion_start(sentence: str, start: int, end: int) -> int:

@@ -1,4 +1,4 @@
-"""Packed rows: which families keep them apart, and the check before the first step."""
+"""Packed rows and padding: which families keep rows apart, and the checks before the first step."""
 
 import importlib
 from pathlib import Path
@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from tests.runtime.test_prompt_tokenization import SAMPLING
 
 from posttrain.runtime.errors import StepError
-from posttrain.runtime.training.row_isolation import check_row_isolation, probe_rows
+from posttrain.runtime.models.output_changes import probe_rows
+from posttrain.runtime.training.row_isolation import check_padding, check_row_isolation
 from posttrain.spec.architectures.model_shapes import architecture_names, find_architecture
 
 
@@ -35,6 +37,10 @@ class Tokenizer:
 
     def get_vocab(self) -> dict[str, int]:
         return {str(number): number for number in range(97)}
+
+
+class Decoder(Tokenizer):
+    pad_token_id, eos_token_id = 0, 96
 
 
 def trainer_of(model: Any) -> Any:
@@ -78,7 +84,45 @@ def test_the_leak_of_usual_initial_weights_is_found():
             check_row_isolation(trainer_of(model))
 
 
+@pytest.mark.parametrize("family", ["recurrent_gemma", "rwkv"])
+def test_a_model_that_reads_padding_is_rejected(family: str, measured: Any):
+    model = measured.initial_model(family).train()
+    with pytest.raises(StepError, match=f"`{family}`.* reads the padding of prompts"):
+        check_padding(trainer_of(model))
+    assert model.training
+
+
+@pytest.mark.parametrize(
+    "family", ["qwen2", "qwen3_moe", "gpt2", "bloom", "qwen3_next", "mamba2", "lfm2", "opt"]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_model_that_hides_padding_is_accepted(family: str, dtype: Any, measured: Any):
+    check_padding(trainer_of(measured.tiny_model(family, "eager").to(dtype)))
+
+
+@pytest.mark.parametrize("family", ["recurrent_gemma", "rwkv", "gpt2"])
+def test_prompts_of_different_lengths_do_not_change_completions(family: str, measured: Any):
+    from posttrain.runtime.engines.transformers_generator import TransformersGenerator
+
+    generator: Any = TransformersGenerator(measured.tiny_model(family, "eager"), Decoder())
+    prompts = [[5, 9, 4], [8, 2, 7, 60, 33, 12, 40], [11], [14, 3, 5]]
+    together = generator._generate_tokens(prompts, SAMPLING, 1)
+    alone = [row for prompt in prompts for row in generator._generate_tokens([prompt], SAMPLING, 1)]
+    assert together == alone
+    drawn = generator._generate_tokens(prompts, SAMPLING.model_copy(update={"n": 2, "temperature": 1e-6}), 1)
+    assert drawn == [row for row in alone for _ in range(2)]
+
+
 def test_the_rows_of_the_measurement_differ_in_every_place():
     first, other, row = probe_rows(Tokenizer())
     assert all(one != two for one, two in zip(first, other, strict=True))
     assert not {0, 1} & {*first, *other, *row}
+
+
+@pytest.mark.parametrize("family", ["bloom", "falcon", "gptj"])
+def test_continuous_batching_is_refused_for_attention_that_would_mix_rows(family: str, measured: Any):
+    from posttrain.runtime.engines.continuous_batching import generate_continuous
+
+    model = measured.tiny_model(family, "eager")
+    with pytest.raises(StepError, match="does not support continuous batching"):
+        generate_continuous(model, Decoder(), [[5, 9, 4], [8, 2]], SAMPLING, 1)

@@ -20,7 +20,7 @@ FIELDS = {"min_p": 1.0, "suppress_tokens": list(range(3, 40)), "min_new_tokens":
 every_trainer = pytest.mark.parametrize(("kind", "config"), KINDS)
 
 
-def rollout_trainer(kind: Any, config: Any, folder: Path) -> Any:
+def rollout_trainer(kind: Any, config: Any, folder: Path, model: Any = None) -> Any:
     from datasets import Dataset
 
     args = config(
@@ -37,7 +37,7 @@ def rollout_trainer(kind: Any, config: Any, folder: Path) -> Any:
     )
     tokenizer = small_tokenizer("adds_bos")
     return kind(
-        model=tiny_model(tokenizer),
+        model=tiny_model(tokenizer) if model is None else model,
         args=args,
         train_dataset=Dataset.from_list([{"prompt": "1+2="}] * 8),
         processing_class=tokenizer,

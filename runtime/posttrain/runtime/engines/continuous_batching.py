@@ -17,6 +17,12 @@ def generate_continuous(
     import torch
     from transformers import ContinuousBatchingConfig, GenerationConfig
 
+    if not model._supports_attention_backend:
+        # transformers does not check it: the rows would be one sequence, without an error.
+        raise StepError(
+            f"the attention of `{model.config.model_type}` models does not support continuous batching",
+            "set `continuous_batching: false`",
+        )
     samples = sampling.n
     eos_token_id = model.generation_config.eos_token_id
     config = GenerationConfig(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from posttrain.runtime.engines.completion_decoding import decode_completion, generation_kwargs
@@ -10,6 +11,7 @@ from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.errors import Interrupted
 from posttrain.runtime.models.context_length import context_length
 from posttrain.runtime.models.eos_tokens import eos_token_ids
+from posttrain.runtime.models.left_padding import reads_padding
 from posttrain.runtime.models.recipe_decoding import fill_sampling, recipe_decoding
 from posttrain.runtime.prompt_tokenization import pad_left, tokenize_nonempty_prompts, tokenize_prompts
 from posttrain.runtime.step_context import StopRequest
@@ -119,6 +121,23 @@ class TransformersGenerator:
         self, prompts: list[list[int]], sampling: SamplingOptions, seed: int
     ) -> list[list[int]]:
         """The tokens of every completion. The samples of a prompt are consecutive."""
+        alone = sampling.model_copy(update={"n": 1})
+        if len(prompts) * sampling.n == 1 or not self._reads_padding:
+            return self._generate_padded(prompts, sampling, seed)
+        every = [prompt for prompt in prompts for _ in range(sampling.n)]
+        return [
+            self._generate_padded([prompt], alone, seed + number)[0] for number, prompt in enumerate(every)
+        ]
+
+    @cached_property
+    def _reads_padding(self) -> bool:
+        """Whether every completion is generated alone. The state of such models is recurrent; in
+        transformers, that of RWKV also mixes the rows of a batch without padding."""
+        return reads_padding(self._model, self._tokenizer)
+
+    def _generate_padded(
+        self, prompts: list[list[int]], sampling: SamplingOptions, seed: int
+    ) -> list[list[int]]:
         import torch
 
         device = next(self._model.parameters()).device

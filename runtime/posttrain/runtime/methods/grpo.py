@@ -99,7 +99,7 @@ def schedule(params: GrpoParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="grpo",
-    version=3,
+    version=4,
     summary="Group relative policy optimization (GRPO), on a reward graph.",
     params=GrpoParams,
     stack=STACK,

@@ -52,7 +52,7 @@ class RlooParams(RolloutParams):
 
 EXTENSION = Method(
     name="rloo",
-    version=2,
+    version=3,
     summary="REINFORCE leave-one-out (RLOO), on a reward graph.",
     params=RlooParams,
     stack=STACK,

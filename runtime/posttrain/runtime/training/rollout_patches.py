@@ -11,6 +11,7 @@ from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.trl_compat.grpo_episodes import patch_grpo_trainer
 from posttrain.runtime.trl_compat.rloo_episodes import patch_rloo_trainer
 from posttrain.runtime.trl_compat.rollout_decoding import patch_decoding
+from posttrain.runtime.trl_compat.rollout_positions import patch_positions
 from posttrain.runtime.trl_compat.rollout_prompts import patch_prompt_tokenization
 from posttrain.runtime.trl_compat.turn_generation import TrainerGenerator
 from posttrain.runtime.trl_compat.vllm_bitsandbytes import disable_vllm_bitsandbytes
@@ -24,9 +25,10 @@ from posttrain.spec.step_params.train_params import TrainStepParams
 
 
 def patch_prompts(context: StepContext[TrainStepParams], trainer: Any) -> None:
-    """Patch how the trainer gets its prompts: their tokens, or episodes if the stage has an environment."""
+    """Patch how the trainer gets its prompts, and their positions; or episodes, in an environment."""
     patch_prompt_tokenization(trainer)
     patch_decoding(trainer)
+    patch_positions(trainer)
     _patch_episodes(context, trainer)
 
 

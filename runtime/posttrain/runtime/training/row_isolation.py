@@ -1,29 +1,20 @@
-"""Measures before the first step whether the model keeps packed rows apart.
+"""Measures before the first step whether the model keeps rows apart: packed rows, and rows with padding.
 
 Packed rows are one sequence without an attention mask. Attention starts again where the positions start
 again. Other layers, such as linear attention without its kernels, mix the rows without an error.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from posttrain.runtime.errors import StepError
-
-_ROW_TOKENS = 16
-# Limits of the mean difference of the logits, in their standard deviations. Other tokens in the row before
-# change nothing at all, except the rounding in a mixture of experts, whose matrix sizes they determine.
-_OTHER_ROW_LIMIT = 1e-3
-_HALF_EXPERTS_LIMIT = 2e-2
-# A row alone has other matrix sizes, so the rounding differs: in float32 (with TF32), and in half precision.
-_ALONE_LIMITS = (1e-2, 1e-1)
-_EXPERT_KEYS = ("num_experts", "num_local_experts", "n_routed_experts")
-
-
-class RowIsolation(NamedTuple):
-    """The mean change of a row's logits, in their standard deviations."""
-
-    other_row: float  # if the row before it has other tokens
-    alone: float  # if no row is before it
+from posttrain.runtime.models.left_padding import measure_padding, position_arguments
+from posttrain.runtime.models.output_changes import (
+    OutputChanges,
+    changes_between,
+    exceed_rounding,
+    probe_rows,
+)
 
 
 def check_row_isolation(trainer: Any) -> None:
@@ -35,11 +26,7 @@ def check_row_isolation(trainer: Any) -> None:
             trainer.model_wrapped, trainer.data_collator, probe_rows(trainer.processing_class)
         )
     config = trainer.model.config
-    half = trainer.args.bf16 or trainer.args.fp16 or trainer.model.dtype != torch.float32
-    has_experts = any(getattr(config.get_text_config(), key, None) for key in _EXPERT_KEYS)
-    limit = _HALF_EXPERTS_LIMIT if half and has_experts else _OTHER_ROW_LIMIT
-    # `not <=` also rejects NaN
-    if not (found.other_row <= limit and found.alone <= _ALONE_LIMITS[half]):
+    if exceed_rounding(found, config, half=_is_half(trainer)):
         raise StepError(
             f"the model (`{config.model_type}`, attention `{config._attn_implementation}`) does not keep"
             f" packed rows apart: the outputs of a row change by {max(found):.1%} of their standard deviation"
@@ -49,25 +36,57 @@ def check_row_isolation(trainer: Any) -> None:
         )
 
 
-def measure_row_isolation(model: Any, collator: Any, rows: Sequence[Sequence[int]]) -> RowIsolation:
-    """Measure how the logits of the third row change if it follows the first row, the second one, or none."""
+def check_padding(trainer: Any) -> None:
+    """Raise StepError if the outputs after a prompt depend on the padding before it.
+
+    Trainers on their own completions pad prompts on the left, to generate and to train.
+    """
+    found = measure_padding(trainer.model_wrapped, _padded_outputs(trainer), trainer.processing_class)
+    config = trainer.model.config
+    if exceed_rounding(found, config, half=_is_half(trainer)):
+        raise StepError(
+            f"the model (`{config.model_type}`) reads the padding of prompts: the outputs of a row change by"
+            f" {max(found):.1%} of their standard deviation in a batch with a longer prompt",
+            "train on rows with completions (sft, dpo), whose padding comes last, or take another model",
+        )
+
+
+def _is_half(trainer: Any) -> bool:
     import torch
 
+    return bool(trainer.args.bf16 or trainer.args.fp16 or trainer.model.dtype != torch.float32)
+
+
+def _padded_outputs(trainer: Any) -> Any:
+    """The outputs that the trainer computes for padded rows."""
+    model = trainer.model_wrapped
+    if hasattr(trainer.model, "value_state_dict"):  # actor and critic
+
+        def logprobs(tokens: Any, attention: Any) -> Any:
+            return model(tokens, attention, tokens.shape[1] - 1)[0].unsqueeze(-1)
+
+        return logprobs
+
+    def logits(tokens: Any, attention: Any) -> Any:
+        positions = position_arguments(trainer.model, attention)
+        return model(input_ids=tokens, attention_mask=attention, use_cache=False, **positions).logits
+
+    return logits
+
+
+def measure_row_isolation(model: Any, collator: Any, rows: Sequence[Sequence[int]]) -> OutputChanges:
+    """Measure how the logits of the third row change if it follows the first row, the second one, or none."""
     training = model.training
     model.eval()
     try:
         first, other, row = (list(tokens) for tokens in rows)
-        after = _last_row_logits(model, collator, [first, row])
-        after_other = _last_row_logits(model, collator, [other, row])
-        alone = _last_row_logits(model, collator, [row])
+        return changes_between(
+            _last_row_logits(model, collator, [first, row]),
+            _last_row_logits(model, collator, [other, row]),
+            _last_row_logits(model, collator, [row]),
+        )
     finally:
         model.train(training)
-    deviation = float(torch.std(after))
-
-    def change(logits: Any) -> float:
-        return float((logits - after).abs().mean()) / deviation
-
-    return RowIsolation(other_row=change(after_other), alone=change(alone))
 
 
 def _last_row_logits(model: Any, collator: Any, rows: Sequence[Sequence[int]]) -> Any:
@@ -84,13 +103,3 @@ def _last_row_logits(model: Any, collator: Any, rows: Sequence[Sequence[int]]) -
     }
     start = len(tokens) - len(rows[-1])
     return model(**inputs, use_cache=False).logits[0, start : len(tokens)].float()
-
-
-def probe_rows(tokenizer: Any) -> Sequence[Sequence[int]]:
-    """Three rows of ordinary tokens, which differ in every place if the vocabulary is large enough."""
-    special = set(tokenizer.all_special_ids)
-    usual = sorted(set(tokenizer.get_vocab().values()) - special)
-    return [
-        [usual[(place * len(usual)) // (3 * _ROW_TOKENS)] for place in range(row, 3 * _ROW_TOKENS, 3)]
-        for row in range(3)
-    ]

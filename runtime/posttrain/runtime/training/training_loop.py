@@ -28,11 +28,11 @@ from posttrain.runtime.training.eval_callback import (
 )
 from posttrain.runtime.training.kernels import kernel_arguments, merge_trl_arguments
 from posttrain.runtime.training.lr_schedule import lr_scheduler_arguments
-from posttrain.runtime.training.row_isolation import check_row_isolation
+from posttrain.runtime.training.row_isolation import check_padding, check_row_isolation
 from posttrain.runtime.training.step_arithmetic import checkpoint_interval, resolve_learning_rate
 from posttrain.runtime.training.throughput import Throughput
 from posttrain.runtime.training.trainer_callback import build_callback
-from posttrain.runtime.training.training_params import RowParams, TrainingParams
+from posttrain.runtime.training.training_params import PromptParams, RowParams, TrainingParams
 from posttrain.runtime.trl_compat.checkpoint_weights import load_checkpoint_weights
 from posttrain.runtime.trl_compat.epoch_sampler import seed_sampler_by_epoch
 from posttrain.runtime.trl_compat.last_step_resume import TrainingComplete, run_trainer
@@ -179,6 +179,8 @@ class TrainingLoop:
         check_strategy_applied(self.trainer, self.context.step.launch)
         if getattr(self.trainer, "padding_free", False):
             check_row_isolation(self.trainer)
+        if isinstance(self.params, PromptParams):
+            check_padding(self.trainer)
         if self.resume_checkpoint is not None and (
             self.step == self.schedule.steps or self.eval_callback.should_stop
         ):

@@ -6,6 +6,7 @@ from typing import Any
 
 from posttrain.runtime.engines.engine_factory import generate_completions
 from posttrain.runtime.errors import Interrupted, StepError
+from posttrain.runtime.models.left_padding import reads_padding
 from posttrain.runtime.prompts import uses_chat_template
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.step_params.eval_params import BenchmarkStepParams
@@ -59,7 +60,8 @@ def transformers_lm(context: StepContext[BenchmarkStepParams], model: Any, token
         pretrained=model,
         tokenizer=tokenizer,
         backend="causal",
-        batch_size=context.params.batch_size,
+        # lm-eval pads prompts on the left to generate.
+        batch_size=1 if reads_padding(model, tokenizer) else context.params.batch_size,
         # As in training: a rendered conversation has only the special tokens of its chat template.
         add_bos_token=False if conversational else None,
     )
