@@ -83,7 +83,7 @@ def imported_modules(arguments: list[str], environment: dict[str, str]) -> set[s
 def test_httpx_is_imported_only_when_an_endpoint_is_called() -> None:
     program = """
 import sys
-from posttrain.runtime.engines.http import HttpGenerator
+from posttrain.runtime.engines.http_generator import HttpGenerator
 from posttrain.runtime.rewards.ops import judge
 HttpGenerator({"provider": "openai", "model": "m", "api_key": None, "concurrency": 1})
 print(*sorted({"httpx", "httpcore", "requests"} & set(sys.modules)))
