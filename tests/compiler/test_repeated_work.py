@@ -59,6 +59,7 @@ def test_stages_that_differ_in_their_steps_are_placed_once() -> None:
         row_count_note="",
     )
     constraints = PlacementConstraints(processes=8)
+    assert H100 is not None
     placed = choose_placement(stage, constraints, H100, True)
     longer = stage._replace(steps=1000, row_count_note="about 16000 rows")
     assert choose_placement(longer, constraints, H100, True) is placed

@@ -6,7 +6,7 @@ The compiler is imported by the functions, because the options of a command are 
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,7 +70,7 @@ def compile_file(
 
 
 @contextmanager
-def _without_garbage_collection() -> Iterator[None]:
+def _without_garbage_collection() -> Generator[None]:
     """The compiler makes many objects and hardly any cycles: searching for cycles takes up to a tenth of the
     time of a large recipe, and frees nothing."""
     enabled = gc.isenabled()
