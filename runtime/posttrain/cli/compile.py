@@ -71,7 +71,7 @@ def compile_file(
 
 @contextmanager
 def _without_garbage_collection() -> Generator[None]:
-    """The compiler makes many objects and hardly any cycles: searching for cycles takes up to a tenth of the
+    """The compiler makes many objects and hardly any cycles: searching for cycles takes some percent of the
     time of a large recipe, and frees nothing."""
     enabled = gc.isenabled()
     gc.disable()
