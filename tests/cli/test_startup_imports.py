@@ -47,6 +47,22 @@ def test_nothing_heavy_is_imported(arguments: tuple[str, ...]) -> None:
     assert not imported & (HEAVY - needed - ({"pydantic"} if compiles else set()))
 
 
+def test_a_recipe_with_endpoints_imports_no_client() -> None:
+    recipe = str(ROOT / "recipes" / "data-factory")
+    program = f"""
+import sys
+from click.testing import CliRunner
+from posttrain.cli.main import main
+result = CliRunner().invoke(main, ["validate", {recipe!r}])
+assert result.exit_code == 0, result.output
+assert "posttrain.runtime.engines.http" in sys.modules
+clients = ("batch_client", "endpoint_client", "http_generator", "transport")
+print(*(name for name in clients if f"posttrain.runtime.engines.{{name}}" in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 def test_the_options_of_a_command_are_read_without_pydantic() -> None:
     program = f"""
 import sys
@@ -83,7 +99,7 @@ def imported_modules(arguments: list[str], environment: dict[str, str]) -> set[s
 def test_httpx_is_imported_only_when_an_endpoint_is_called() -> None:
     program = """
 import sys
-from posttrain.runtime.engines.http import HttpGenerator
+from posttrain.runtime.engines.http_generator import HttpGenerator
 from posttrain.runtime.rewards.ops import judge
 HttpGenerator({"provider": "openai", "model": "m", "api_key": None, "concurrency": 1})
 print(*sorted({"httpx", "httpcore", "requests"} & set(sys.modules)))

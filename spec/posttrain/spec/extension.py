@@ -265,6 +265,10 @@ class Catalog(Protocol):
 
     def find(self, kind: ExtensionKind, name: str) -> Extension | None: ...
 
+    def has(self, kind: ExtensionKind, name: str) -> bool:
+        """Whether the extension exists. Unlike `find` it does not import it."""
+        ...
+
     def names(self, kind: ExtensionKind) -> Sequence[str]: ...
 
     def entry(self, kind: ExtensionKind, name: str) -> str:

@@ -6,7 +6,7 @@ expression. Its error messages are kept because they name similar columns.
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from posttrain.spec.column_types import Columns
@@ -29,6 +29,11 @@ class SqlError(ValueError):
         self.unknown = unknown
 
 
+# The legs of a matrix repeat most expressions and queries, and a call of DuckDB takes a millisecond.
+_CACHED_RESULTS = 1024
+
+
+@lru_cache(_CACHED_RESULTS)
 def check_expression(expression: str) -> None:
     """Reject everything except a single deterministic expression."""
     match = _NONDETERMINISTIC.search(expression)
@@ -47,12 +52,21 @@ def check_expression(expression: str) -> None:
 
 def bind(query: str, tables: Mapping[str, Columns]) -> Columns:
     """Return the columns of a query over tables with these columns."""
+    return dict(_bind(query, tuple(_table_definition(name, shape) for name, shape in tables.items())))
+
+
+def _table_definition(name: str, columns: Columns) -> str:
+    shape = ", ".join(f"{quote_identifier(c)} {sql_type(t)}" for c, t in columns.items())
+    return f"CREATE OR REPLACE TEMP TABLE {quote_identifier(name)} ({shape})"
+
+
+@lru_cache(_CACHED_RESULTS)
+def _bind(query: str, tables: tuple[str, ...]) -> Columns:
     connection = _connection()
     try:
         # Some column names are invalid in SQL: empty names, or names that differ only in case.
-        for name, columns in tables.items():
-            shape = ", ".join(f"{quote_identifier(c)} {sql_type(t)}" for c, t in columns.items())
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {quote_identifier(name)} ({shape})")
+        for definition in tables:
+            connection.execute(definition)
         rows = connection.execute(f"DESCRIBE {query}").fetchall()
     except Exception as error:
         message = _first_line(error)

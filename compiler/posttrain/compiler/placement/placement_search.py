@@ -60,11 +60,18 @@ class EvaluatedPlacement(NamedTuple):
         return self.estimate.fits and self.estimate.total <= margin * self.estimate.limit
 
 
-@functools.lru_cache(maxsize=4096)
 def choose_placement(
     requirements: StageRequirements, constraints: PlacementConstraints, device: Device, bounded: bool
 ) -> EvaluatedPlacement:
     """Return the best choice that fits, or else the one with the lowest memory."""
+    # The choice is the same for any number of steps.
+    return _choose_placement(requirements._replace(steps=0, row_count_note=""), constraints, device, bounded)
+
+
+@functools.lru_cache(maxsize=4096)
+def _choose_placement(
+    requirements: StageRequirements, constraints: PlacementConstraints, device: Device, bounded: bool
+) -> EvaluatedPlacement:
     nearest: EvaluatedPlacement | None = None
     for strategy in _strategies(requirements, constraints):
         fitting: list[EvaluatedPlacement] = []
