@@ -106,7 +106,7 @@ def _step_status(home: Home, entry: JournalEntry) -> StepStatus:
     """The facts of a product come from its manifest, which a checksum protects, not from the journal."""
     if entry.state not in _STATES_WITH_RESULTS:
         return StepStatus(entry=entry, facts={}, metrics={})
-    product = home.store.find_manifest(entry.key)
+    product = home.store.find_outline(entry.key)
     facts = product.facts if product else entry.facts
     folder = product.record if product else home.workdir(entry.key) / "record"
     return StepStatus(entry=entry, facts=facts, metrics=last_metrics(folder / "events.jsonl"))

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from posttrain.runtime import atomic_io
 from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.product_outline import read_product_outline
 
 EVENTS_FILE = "events.jsonl"
 
@@ -49,12 +49,12 @@ class MetricsReader:
 
     def summary_point(self) -> tuple[int, dict[str, float], float]:
         """The summary of a finished step: its eval metrics and its cost."""
-        manifest = atomic_io.read_json(self._product / "manifest.json") or {}
+        outline = read_product_outline(self._product)
         found: dict[str, float] = {}
-        for name, metric in manifest.get("facts", {}).get("metrics", {}).items():
+        for name, metric in outline.facts.get("metrics", {}).items() if outline else ():
             shown = {f"eval/{name}": "value", f"eval/{name}/low": "low", f"eval/{name}/high": "high"}
             found |= {tag: metric[part] for tag, part in shown.items() if metric[part] is not None}
-        found |= {f"cost/{name}": value for name, value in manifest.get("cost", {}).items()}
+        found |= {f"cost/{name}": value for name, value in outline.cost.items()} if outline else {}
         step, at = self.last_point
         return step, _numeric_values(found), at or self._manifest_time()
 
