@@ -1,7 +1,7 @@
 """The plan: the only contract between the compiler and the runtime.
 
 A plan is canonical JSON: the same recipe, catalog, environment and target produce the same bytes. The
-descriptions of the fields are printed by `recipe schema plan` (see `plan_schema`).
+descriptions of the fields are printed by `recipe schema plan` (see `document_schema`).
 """
 
 from collections.abc import Mapping
