@@ -76,6 +76,8 @@ def field_error(found: ErrorDetails, skip: int = 0) -> str:
 def _message(found: ErrorDetails) -> str:
     if found["type"] == "extra_forbidden":
         return "unknown key"
+    if found["type"] == "value_error":
+        return str(found.get("ctx", {}).get("error"))
     if found["type"] == "missing":
         return "field required"
     if found["type"] == "union_tag_invalid":

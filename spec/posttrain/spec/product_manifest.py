@@ -1,9 +1,9 @@
 """The manifest of a product: its files with their digests, and how it was made."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from posttrain.spec.canonical_json import Json
 from posttrain.spec.document import Document
@@ -66,3 +66,10 @@ class Manifest(Document):
     launch: LaunchRecord = Field(description="How the step was launched.")
     adopted: Adoption | None = Field(default=None, description="Origin of an adopted product, or null.")
     checksum: Sha256 = Field(description="SHA-256 of the canonical JSON of all other fields.")
+
+    @model_validator(mode="after")
+    def _check_verdict(self) -> Self:
+        """The verdict of a gate decides what runs."""
+        if self.kind == "gate" and self.facts.get("verdict") not in ("pass", "fail", "inconclusive"):
+            raise ValueError("`facts.verdict`: must be pass, fail or inconclusive")
+        return self

@@ -7,6 +7,7 @@ from sqlite3 import DatabaseError
 from typing import Any
 
 from posttrain.runtime.events import last_metrics
+from posttrain.runtime.report.number_format import finite_or_none
 from posttrain.runtime.store.file_locks import is_held
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import DamagedJournal, Journal, JournalEntry
@@ -96,7 +97,9 @@ def _run_summary(home: Home, run: Path) -> RunSummary:
 def _read_journal(run: Path) -> tuple[dict[str, Any], list[JournalEntry]]:
     """What the journal records about the run, and about each step."""
     journal = Journal(run / "journal.sqlite", read=True)
-    about = {name: journal.get(name) for name in ("recipe", "began", "ended", "result")}
+    about: dict[str, Any] = {name: finite_or_none(journal.get(name)) for name in ("began", "ended")}
+    for name in ("recipe", "result"):
+        about[name] = found if isinstance(found := journal.get(name), str) else None
     entries = journal.entries()
     journal.close()
     return about, entries

@@ -36,15 +36,17 @@ def read_limited(path: Path, advice: str = "") -> bytes:
         # A pipe would block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        cause = "the file is missing" if error.errno == errno.ENOENT else f"{error.strerror}"
-        raise DocumentError(cause, advice) from None
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        cause = "the file is missing" if error.errno == errno.ENOENT else error.strerror
+        raise DocumentError(str(cause), advice) from None
+    try:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
             raise DocumentError("it is not a regular file", advice)
         if about.st_size > MAX_DOCUMENT_BYTES:
             raise DocumentError(f"it has {about.st_size >> 20} MB, which no such file has", advice)
-        try:
+        with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
             return file.read()
-        except OSError as error:
-            raise DocumentError(f"{error.strerror}", advice) from None
+    except OSError as error:
+        raise DocumentError(str(error.strerror), advice) from None
+    finally:
+        os.close(descriptor)
