@@ -14,6 +14,7 @@ from tests.runtime.scripts_recipe import RECIPE, compile_text, run_text
 
 from posttrain.runtime import worker
 from posttrain.runtime.errors import FAILED, StepError
+from posttrain.runtime.events import EventTail, last_metrics
 from posttrain.runtime.execution.adopt_stages import adopt_stages
 from posttrain.runtime.execution.dry_run import forecast_plan
 from posttrain.runtime.inspection.run_lookup import find_product
@@ -26,6 +27,7 @@ from posttrain.runtime.store.plan_outline import read_plan_outline
 from posttrain.runtime.store.runs import last_run, list_runs
 from posttrain.runtime.store.verify_findings import Finding, VerifyProgress
 from posttrain.runtime.store.verify_home import check_home, verify_home
+from posttrain.runtime.trackers.metrics_reader import MetricsReader
 from posttrain.spec.document_json import DocumentError, NewerFormatError
 from posttrain.spec.plan import Plan
 
@@ -312,3 +314,18 @@ def test_a_hostile_journal_is_named(change: str, home: Home) -> None:
 
 def list_journals(home: Home) -> Iterator[Path]:
     return (run / "journal.sqlite" for run in list_runs(home))
+
+
+def test_hostile_lines_of_events_are_skipped(home: Home, work: Path) -> None:
+    """The code of a user can write into the file while the client follows it."""
+    shutil.rmtree(home.store.root / work.name)  # the step runs
+    path = work / "record" / "events.jsonl"
+    lines = ("[" * 200_000, "\xff", '{"kind": "metrics", "values": {"loss": "x"}, "step": "y"}', "[1]")
+    path.write_text("".join(f"{line}\n" for line in lines))
+    assert last_metrics(path) == {}
+    assert EventTail(path).progress() is None
+    assert list(MetricsReader(home, work.name).new_points()) == []
+    with path.open("a") as file:
+        file.write('{"kind": "metrics", "values": {"loss": 0.5}, "step": 1, "at": 2.0}\n')
+    assert last_metrics(path) == {"loss": 0.5}
+    assert [point.values for point in MetricsReader(home, work.name).new_points()] == [{"loss": 0.5}]
