@@ -67,10 +67,10 @@ def find_adoptable(step: "Step", store: Store) -> Product:
     """The newest product that a step can adopt. Raises `AdoptionError` with the other differences."""
     nearest: tuple[int, str] | None = None
     fitting: list[Product] = []
-    unreadable = 0
+    damaged = False
     for key in store.all_keys():
         product = store.find(key)
-        unreadable += product is None
+        damaged = damaged or product is None
         if product is None or product.manifest.kind != step.kind or key == step.key:
             continue
         _, others = differing_parts(step, product, store)
@@ -81,8 +81,7 @@ def find_adoptable(step: "Step", store: Store) -> Product:
     if fitting:
         return max(fitting, key=lambda product: (product.folder / "manifest.json").stat().st_mtime_ns)
     reason = nearest[1] if nearest else f"the store has no older product of `{step.id}`"
-    damaged = f"; {unreadable} products are damaged: see `recipe verify`" if unreadable else ""
-    raise AdoptionError(reason + damaged)
+    raise AdoptionError(f"{reason}; `recipe verify` lists damaged products" if damaged else reason)
 
 
 def _describe_differences(step: "Step", product: Product, others: list[str]) -> str:
