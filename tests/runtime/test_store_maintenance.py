@@ -120,7 +120,7 @@ def test_verify_quarantines_damaged_products(folder: Path) -> None:
     found = run_command("verify", "--home", home)
     assert found.returncode == 1
     assert "n does not match the digest in its manifest" in found.stdout
-    assert "its manifest is missing or damaged" in found.stdout
+    assert "manifest.json: its checksum does not match its fields" in found.stdout
     assert "checked 3 products, 3 files, 1 run, 3 rows; 2 damaged" in found.stdout
     repaired = run_command("verify", "--home", home, "--repair")
     assert repaired.returncode == 0
@@ -178,8 +178,8 @@ def test_verify_checks_unfinished_work(folder: Path) -> None:
     (work / "model").symlink_to(work / "nowhere")
     found = run_command("verify", "--home", folder / "home").stdout
     for what in (
-        "checkpoint-6 does not match its manifest",
-        "its receipt does not",
+        "checkpoint-6/weights does not match complete.json",
+        "receipt.json: its checksum does not match",
         "the link model is dangling",
     ):
         assert what in found

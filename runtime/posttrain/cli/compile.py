@@ -127,13 +127,17 @@ def lock_file(recipe: Path) -> Path:
 
 def _read_lock(recipe: Path) -> "SourceFile":
     from posttrain.compiler.text.compile_request import SourceFile
+    from posttrain.spec.lockfile import MAX_LOCK_BYTES
 
     path = lock_file(recipe)
-    try:
-        return SourceFile(path.name, path.read_bytes())
-    except OSError:
+    if not path.is_file():
         message = f"no such file: {display_path(path)}; create it with `recipe lock {display_path(recipe)}`"
-        raise click.ClickException(message) from None
+        raise click.ClickException(message)
+    try:
+        with path.open("rb") as file:
+            return SourceFile(path.name, file.read(MAX_LOCK_BYTES + 1))
+    except OSError as error:
+        raise click.ClickException(f"{display_path(path)} cannot be read: {error.strerror}") from None
 
 
 def _read_file(folder: Path, name: str) -> bytes | None:

@@ -2,7 +2,11 @@
 
 import errno
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from posttrain.spec.step_records import Failure
 
 STOPPED = 75  # EX_TEMPFAIL: stopped on request, resumes later
 FAILED = 1
@@ -30,9 +34,17 @@ def as_step_error(error: BaseException) -> StepError:
     return StepError(f"{kind}: {error}" if str(error) else kind, _advice(error))
 
 
-def failure_record(error: StepError) -> dict[str, Any]:
-    """The JSON record of a failure."""
-    return {"message": str(error), "advice": error.advice, "retriable": error.retriable}
+def failure_record(error: StepError, cost: Mapping[str, float] | None = None) -> "Failure":
+    """The record of a failure."""
+    from posttrain.spec.step_records import Failure
+
+    message, advice = (_without_surrogates(text) for text in (str(error), error.advice))
+    return Failure(message=message, advice=advice, retriable=error.retriable, cost=cost or {})
+
+
+def _without_surrogates(text: str) -> str:
+    """A text that UTF-8 can encode: names of files can have other bytes."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _advice(error: BaseException) -> str:

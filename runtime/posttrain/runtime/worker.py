@@ -15,7 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from posttrain.runtime import atomic_io
 from posttrain.runtime.catalog import load_entry
 from posttrain.runtime.errors import (
     FAILED,
@@ -29,7 +28,10 @@ from posttrain.runtime.errors import (
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.plan_params import read_step, read_step_params
 from posttrain.runtime.step_context import StepContext, StopRequest
-from posttrain.runtime.store.checksums import with_checksum
+from posttrain.runtime.store.document_files import read_document, write_document
+from posttrain.runtime.store.workdir import write_receipt
+from posttrain.spec.document_json import DocumentError
+from posttrain.spec.step_records import Job
 
 if TYPE_CHECKING:
     from resource import struct_rusage
@@ -55,8 +57,8 @@ def main(work: Path) -> int:
     cost |= {} if peak is None else {"peak_gpu_mb": round(peak, 1)}
     try:
         context.events.emit("finished", seconds=cost["seconds"], peak_memory_mb=cost["peak_memory_mb"])
-        _write_receipt(context, cost)
-    except OSError as error:
+        write_receipt(work, context.step.key, context.facts, cost)
+    except Exception as error:
         return _write_failure(work, error, cost)
     return 0
 
@@ -73,7 +75,7 @@ def run_step(context: StepContext) -> None:
 
 
 def create_context(work: Path) -> StepContext:
-    job: dict[str, Any] = atomic_io.read_json(work / "job.json")
+    job = _read_job(work)
     out = work / "files"
     if out.exists():
         shutil.rmtree(out)  # from an earlier attempt; only checkpoints carry over
@@ -83,17 +85,24 @@ def create_context(work: Path) -> StepContext:
     record = work / "record"
     record.mkdir(exist_ok=True)
     events = EventWriter(record / "events.jsonl")
-    events.emit("started", attempt=job["attempt"])
+    events.emit("started", attempt=job.attempt)
     step = read_step(record / "step.json")
     return StepContext(
         step=step,
         params=read_step_params(step),
-        inputs={role: Path(path) for role, path in job["inputs"].items()},
-        files={role: Path(path) for role, path in job["files"].items()},
+        inputs={role: Path(path) for role, path in job.inputs.items()},
+        files={role: Path(path) for role, path in job.files.items()},
         out=out,
         work=work,
         events=events,
     )
+
+
+def _read_job(work: Path) -> Job:
+    try:
+        return read_document(Job, work / "job.json")
+    except DocumentError as error:
+        raise StepError(str(error), error.advice) from None
 
 
 def _stop_handler(stop: StopRequest) -> Callable[[int, Any], None]:
@@ -103,19 +112,10 @@ def _stop_handler(stop: StopRequest) -> Callable[[int, Any], None]:
     return request_stop
 
 
-def _write_receipt(context: StepContext, cost: dict[str, Any]) -> None:
-    """Flush the product to the disk, then write the receipt that declares it complete."""
-    files = atomic_io.sync_and_digest(context.out)
-    receipt = {"key": context.step.key, "files": files, "facts": context.facts, "cost": cost}
-    atomic_io.write_json(context.work / "receipt.json", with_checksum(receipt))
-
-
 def _write_failure(work: Path, error: BaseException, cost: dict[str, Any]) -> int:
     """Record the failure of the step; return NO_SPACE when even that fails."""
     try:
-        atomic_io.write_json(
-            work / "failure.json", {**failure_record(as_step_error(error)), "cost": cost}, sync=False
-        )
+        write_document(work / "failure.json", failure_record(as_step_error(error), cost), sync=False)
         if not isinstance(error, StepError):
             traceback.print_exception(error)
     except OSError:

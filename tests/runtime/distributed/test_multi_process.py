@@ -74,7 +74,7 @@ def test_two_processes_train_as_one_does(method: str, strategy: str, bench: Stag
     if method != "grpo":  # each process samples its own completions
         assert ours == pytest.approx(theirs, rel=2e-3, abs=1e-4)
     assert together.facts["parameters"] == alone.facts["parameters"]
-    assert set(together.manifest["files"]) == set(alone.manifest["files"])
+    assert set(together.manifest.files) == set(alone.manifest.files)
 
 
 @pytest.mark.parametrize("case", ["sft", "sft, an adapter", "dpo", "grpo", "rloo, a buffer"])
@@ -230,7 +230,7 @@ def check_evaluates_like_one_process(bench: StageHarness, strategy: str) -> tupl
     assert found == metrics(alone, "eval/check.score")
     assert metrics(together, "loss") == pytest.approx(metrics(alone, "loss"), rel=2e-3, abs=1e-4)
     assert together.facts["parameters"] == alone.facts["parameters"]
-    assert set(together.manifest["files"]) == set(alone.manifest["files"])
+    assert set(together.manifest.files) == set(alone.manifest.files)
     assert together.facts["best"] == alone.facts["best"]
     best, last = together.facts["best"], together.facts["steps"]
     assert best["value"] == max(found)

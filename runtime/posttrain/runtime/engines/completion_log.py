@@ -127,7 +127,7 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
             if line.endswith("\n"):
                 try:
                     entry = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     continue
                 if isinstance(entry, dict) and {"prompt", "draw", "text", "tokens", "finish"} <= entry.keys():
                     yield entry

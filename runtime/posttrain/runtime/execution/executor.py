@@ -7,7 +7,6 @@ branch of a gate that was not taken).
 
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,9 @@ from posttrain.runtime.store.integrity import Damage, IntegrityChecker
 from posttrain.runtime.store.launch_record import cache_note
 from posttrain.runtime.store.products import Product
 from posttrain.runtime.store.runs import run_key
+from posttrain.spec.document_json import NewerFormatError
 from posttrain.spec.plan import Plan
+from posttrain.spec.step_records import Failure, Receipt
 
 _POLL_SECONDS = 0.05  # the longest time between two polls
 
@@ -63,6 +64,7 @@ class _Execution:
         self.existing = {id: cached for id, p in self.steps.items() if (cached := find(p.key)) is not None}
         self._skip_unselected()
         missing = [id for id, p in self.steps.items() if id not in self.existing and p.state == "waiting"]
+        self._report_unusable(missing)
         self.context.runner.prepare(self.plan, missing, self.context.home.runs / self.context.run_name)
         try:
             while self._advance():
@@ -72,6 +74,16 @@ class _Execution:
             self._stop_all()
             self.context.runner.close()
         return {id: progress.state for id, progress in self.steps.items()}
+
+    def _report_unusable(self, missing: list[str]) -> None:
+        """Say why products in the store are not used. A rebuilt product moves a damaged one to the
+        quarantine; the product of a newer release stays, and its step fails."""
+        for progress in map(self.steps.__getitem__, missing):
+            error = self.context.home.store.manifest_error(progress.key)
+            if isinstance(error, NewerFormatError):
+                self._fail(progress, failure_record(StepError(str(error), error.advice)))
+            elif error is not None:
+                self._set_state(progress, "waiting", f"its product is damaged ({error})")
 
     def _skip_unselected(self) -> None:
         """Skip the steps outside the selection. Steps that read them use their earlier products."""
@@ -121,9 +133,7 @@ class _Execution:
     def _use_cached(self, progress: StepProgress, cached: Product) -> None:
         progress.product = cached
         reason = cache_note(cached, progress.step)
-        self._set_state(
-            progress, "cached", reason, facts=dict(cached.facts), cost=dict(cached.manifest["cost"])
-        )
+        self._set_state(progress, "cached", reason, facts=dict(cached.facts), cost=dict(cached.cost))
 
     def _start(self, progress: StepProgress) -> bool:
         """Start a step if no other client runs it and resources are free; true when its state changed."""
@@ -237,28 +247,27 @@ class _Execution:
         else:
             self._retry_or_fail(progress, workdir.read_failure(work, status, progress.step))
 
-    def _retry_or_fail(self, progress: StepProgress, failure: dict[str, Any]) -> None:
+    def _retry_or_fail(self, progress: StepProgress, failure: Failure) -> None:
         step = progress.step
-        if not failure["retriable"] or progress.attempt >= step.attempts:
+        if not failure.retriable or progress.attempt >= step.attempts:
             self._fail(progress, failure)
             return
         pause = step.wait_seconds * 2 ** (progress.attempt - 1)
         progress.not_before = time.monotonic() + pause
         self._release(progress)
-        self._set_state(progress, "waiting", f"{failure['message']}; retrying in {pause:g} s")
+        self._set_state(progress, "waiting", f"{failure.message}; retrying in {pause:g} s")
 
-    def _fail(self, progress: StepProgress, failure: dict[str, Any]) -> None:
+    def _fail(self, progress: StepProgress, failure: Failure) -> None:
         self._release(progress)
         if progress.step.on_failure == "stop":
             self.failed_legs.add(progress.step.leg)  # other legs of a matrix continue
-        cost: dict[str, Any] = failure.get("cost", {})
-        self._set_state(progress, "failed", failure["message"], advice=failure["advice"], cost=cost)
+        self._set_state(progress, "failed", failure.message, advice=failure.advice, cost=dict(failure.cost))
 
-    def _commit(self, progress: StepProgress, receipt: Mapping[str, Any]) -> None:
+    def _commit(self, progress: StepProgress, receipt: Receipt) -> None:
         home, key = self.context.home, progress.key
         progress.product = workdir.commit(home.workdir(key), progress.step, key, receipt, home.store)
         self._release(progress, discard_lock=True)
-        self._set_state(progress, "done", "", facts=dict(receipt["facts"]), cost=dict(receipt["cost"]))
+        self._set_state(progress, "done", "", facts=dict(receipt.facts), cost=dict(receipt.cost))
 
     def _release(self, progress: StepProgress, *, discard_lock: bool = False) -> None:
         """Release the resources and the lock of a step; `discard_lock` also removes the lock file."""

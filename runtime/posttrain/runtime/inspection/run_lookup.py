@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from posttrain.runtime.store import runs
 from posttrain.runtime.store.home import Home
-from posttrain.runtime.store.runs import find_step_product, last_run, list_runs, load_plan, step_ids
+from posttrain.runtime.store.runs import find_step_outline, last_run, list_runs, step_ids
+from posttrain.spec.document_json import DocumentError
 from posttrain.spec.suggestions import hint
 
 if TYPE_CHECKING:
@@ -33,8 +35,8 @@ def find_run(home: Home, name: str | None) -> Path:
 def find_product(home: Home, run: Path, id: str) -> Path | None:
     """The files of the product of a step; None when the step has not finished."""
     check_step(run, id)
-    product = find_step_product(home, run, id)
-    return product.files if product else None
+    outline = find_step_outline(home, run, id)
+    return outline.files if outline else None
 
 
 def check_step(run: Path, id: str) -> None:
@@ -51,10 +53,10 @@ def find_training_step(run: Path, id: str) -> "Step":
 
 def read_plan(run: Path) -> "Plan":
     """The plan of a run."""
-    plan = load_plan(run)
-    if plan is None:
-        raise UnknownName(f"the run {run.name} has no readable plan")
-    return plan
+    try:
+        return runs.read_plan(run)
+    except DocumentError as error:
+        raise UnknownName(f"the run {run.name} has no readable plan: {error}") from None
 
 
 def _check_known(run: Path, id: str, known: Sequence[str], what: str) -> None:

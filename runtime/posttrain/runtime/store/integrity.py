@@ -47,7 +47,7 @@ class IntegrityChecker:
 
 
 def _stat_files(product: Product) -> Iterator[tuple[str, int, int, int]]:
-    for name in product.manifest["files"]:
+    for name in product.manifest.files:
         try:
             found = (product.files / name).stat()
         except OSError:

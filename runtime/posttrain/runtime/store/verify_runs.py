@@ -4,17 +4,16 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from sqlite3 import DatabaseError
-from typing import TYPE_CHECKING
 
 from posttrain.runtime.store.file_locks import is_held
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import DamagedJournal, Journal
-from posttrain.runtime.store.runs import load_plan, plan_digest, run_key
-from posttrain.runtime.store.verify_findings import Finding, VerifyProgress
-
-if TYPE_CHECKING:
-    from posttrain.spec.plan import Plan
-
+from posttrain.runtime.store.runs import plan_digest, read_plan, run_key
+from posttrain.runtime.store.verify_findings import Finding, VerifyProgress, finding_text
+from posttrain.spec.document_json import DocumentError, printable_name
+from posttrain.spec.document_reader import document_from_dict
+from posttrain.spec.journal_records import JournalStep
+from posttrain.spec.plan import Plan
 
 _JOURNAL = "journal.sqlite"
 
@@ -32,9 +31,12 @@ def verify_runs(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
 
 
 def _verify_run(home: Home, run: Path, progress: VerifyProgress) -> Iterator[Finding]:
-    plan = load_plan(run)
-    if plan is None:
-        yield Finding(kind="run", name=run.name, step="plan", problem="its plan is not readable")
+    plan: Plan | None = None
+    try:
+        plan = read_plan(run)
+    except DocumentError as error:
+        text = f"its plan is not readable: {finding_text(error)}"
+        yield Finding(kind="run", name=run.name, step="plan", problem=text)
     try:
         journal = Journal(run / _JOURNAL, read=True)
     except (DamagedJournal, DatabaseError, OSError) as error:
@@ -42,7 +44,7 @@ def _verify_run(home: Home, run: Path, progress: VerifyProgress) -> Iterator[Fin
         return
     try:
         what = journal.integrity_problem() or _find_mismatch(run, plan, journal, progress)
-    except DatabaseError as error:
+    except (DamagedJournal, DatabaseError) as error:
         what = str(error)
     finally:
         journal.close()
@@ -54,7 +56,7 @@ def _verify_run(home: Home, run: Path, progress: VerifyProgress) -> Iterator[Fin
             progress.count("products of runs are missing from the store: the next run rebuilds them", missing)
 
 
-def _journal_finding(home: Home, run: Path, plan: "Plan | None", what: str) -> Finding:
+def _journal_finding(home: Home, run: Path, plan: Plan | None, what: str) -> Finding:
     rebuild = None if plan is None else partial(_rebuild_journal, home, run, plan)
     return Finding(
         kind="run",
@@ -66,9 +68,14 @@ def _journal_finding(home: Home, run: Path, plan: "Plan | None", what: str) -> F
     )
 
 
-def _find_mismatch(run: Path, plan: "Plan | None", journal: Journal, progress: VerifyProgress) -> str | None:
+def _find_mismatch(run: Path, plan: Plan | None, journal: Journal, progress: VerifyProgress) -> str | None:
     entries = journal.entries()
     progress.count("journal rows", len(entries))
+    for entry in entries:
+        try:
+            document_from_dict(JournalStep, vars(entry))
+        except DocumentError as error:
+            return f"the row of {printable_name(entry.id)} is damaged: {error}"
     known = journal.get("plan")
     if plan is None:
         return None
@@ -81,7 +88,7 @@ def _find_mismatch(run: Path, plan: "Plan | None", journal: Journal, progress: V
     return None
 
 
-def _count_missing_products(home: Home, run: Path, plan: "Plan") -> int:
+def _count_missing_products(home: Home, run: Path, plan: Plan) -> int:
     """The number of finished products of the plan that are missing from the store."""
     journal = Journal(run / _JOURNAL, read=True)
     ended = {entry.key for entry in journal.entries() if entry.state in ("done", "cached")}
@@ -89,7 +96,7 @@ def _count_missing_products(home: Home, run: Path, plan: "Plan") -> int:
     return sum(not (home.store.root / key).exists() for key in ended)
 
 
-def _rebuild_journal(home: Home, run: Path, plan: "Plan") -> None:
+def _rebuild_journal(home: Home, run: Path, plan: Plan) -> None:
     """Rebuild the journal from the plan (the steps) and the store (the finished ones)."""
     old = run / _JOURNAL
     if old.exists():
@@ -103,7 +110,7 @@ def _rebuild_journal(home: Home, run: Path, plan: "Plan") -> None:
     for id, key in keys.items():
         product = home.store.find(key)
         if product is not None:
-            known = {"facts": dict(product.facts), "cost": dict(product.manifest["cost"])}
+            known = {"facts": dict(product.facts), "cost": dict(product.cost)}
             journal.update_step(
                 id, "cached", reason="rebuilt from the store, because the journal was damaged", **known
             )
