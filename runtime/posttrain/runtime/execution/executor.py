@@ -24,8 +24,8 @@ from posttrain.runtime.execution.step_progress import (
     StepDependencies,
     StepProgress,
 )
-from posttrain.runtime.machine import unmet_requirements
 from posttrain.runtime.preflight.finding import location_text
+from posttrain.runtime.preflight.machine_resources import unmet_requirements
 from posttrain.runtime.process_environment import log_unused_variables, resolve_secrets
 from posttrain.runtime.runners.dispatch import StepHandle
 from posttrain.runtime.secret_masking import mask_secrets
@@ -144,8 +144,8 @@ class _Execution:
     def _start(self, progress: StepProgress) -> bool:
         """Start a step if no other client runs it and resources are free; true when its state changed."""
         step = progress.step
-        if impossible := unmet_requirements([step], self.context.machine):
-            self._fail(progress, failure_record(StepError(impossible[0])))
+        for found in unmet_requirements([step], self.context.machine):
+            self._fail(progress, failure_record(StepError(found.cause, found.advice)))
             return True
         if not self.resources.has_room(progress.required):
             return False

@@ -1,0 +1,89 @@
+"""Checks that the file system of the home has room for the products and checkpoints of a run.
+
+A run keeps every product. A step also needs its checkpoints, and copies of the user's files, until its product
+is committed. The sizes are the estimates of the plan, and those of the files that the steps read; a product of
+unknown size counts as empty.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from posttrain.runtime.plan_params import read_step_params
+from posttrain.runtime.preflight.finding import Finding, error
+from posttrain.runtime.preflight.scope import Probe, Scope
+from posttrain.spec.plan import Step
+from posttrain.spec.record import record
+from posttrain.spec.step_params.train_params import TrainStepParams
+
+_GB = 1 << 30
+_MAX_LISTED = 3
+
+
+@record(kw_only=True)
+class _Usage:
+    """The bytes that a step keeps, and those that it needs only while it runs."""
+
+    step: Step
+    kept: float
+    temporary: float
+
+
+def probes(scope: Scope) -> Iterator[Probe]:
+    yield lambda: _check_space(scope)
+
+
+def _check_space(scope: Scope) -> list[Finding]:
+    usages = [_step_usage(step, scope) for step in scope.steps]
+    # The steps can run side by side, but trainings share the memory of the machine: the largest one counts.
+    needed = sum(one.kept for one in usages) + max((one.temporary for one in usages), default=0)
+    place = scope.home.root.absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if needed <= free:
+        return []
+    largest = sorted(usages, key=lambda one: -(one.kept + one.temporary))[:_MAX_LISTED]
+    listed = ", ".join(_describe(one) for one in largest if one.kept + one.temporary > 0)
+    space = f"the run needs about {_size(needed)} of disk space in {place}, and {_size(free)} is free"
+    cause = f"{space}: {listed}"
+    return [error("disk", largest[0].step, cause, _advice(largest[0].step))]
+
+
+def _step_usage(step: Step, scope: Scope) -> _Usage:
+    estimate = step.estimate or {}
+    files = sum(_file_size(scope.recipe_dir / file.path) for file in step.files.values())
+    product, checkpoints = estimate.get("disk_gb"), estimate.get("checkpoints_gb")
+    # Datasets and models from files have about their size.
+    kept = product * _GB if isinstance(product, int | float) else files
+    trained = checkpoints * _GB if isinstance(checkpoints, int | float) else 0
+    work = scope.home.workdir(step.key)
+    return _Usage(step=step, kept=kept, temporary=max(0, trained + files - _folder_size(work)))
+
+
+def _file_size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _folder_size(folder: Path) -> int:
+    """The bytes that an interrupted attempt has written already."""
+    return sum(_file_size(path) for path in folder.rglob("*") if path.is_file())
+
+
+def _describe(usage: _Usage) -> str:
+    parts = [(usage.kept, "product"), (usage.temporary, "checkpoints and input files")]
+    return f"`{usage.step.id}` " + " + ".join(f"{_size(size)} {what}" for size, what in parts if size)
+
+
+def _advice(step: Step) -> str:
+    free = "free space (`recipe gc` deletes what no run refers to), or set another folder with --home"
+    params = read_step_params(step)
+    limit = params.params.get("save_total_limit") if isinstance(params, TrainStepParams) else None
+    return f"{free}; `{step.id}` keeps {limit} checkpoints (save_total_limit)" if limit else free
+
+
+def _size(count: float) -> str:
+    return f"{count / _GB:.1f} GB" if count >= _GB / 10 else f"{count / (1 << 20):.1f} MB"
