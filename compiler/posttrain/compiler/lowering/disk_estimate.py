@@ -41,7 +41,7 @@ def with_disk_estimate(node: str, draft: Draft, checked: CheckedRecipe) -> Mappi
         product = _adapter_bytes(adapter, shape) if adapter else stored
         checkpoint = _checkpoint_bytes(checked.trainings[name], adapter, shape, model)
         # A checkpoint is deleted only after the next one is complete.
-        most = checked.trainings[name].params.save_total_limit + 1
+        most = dict(checked.trainings[name].params).get("save_total_limit", 1) + 1
         found = {"disk_gb": product / _GB, "checkpoints_gb": most * checkpoint / _GB}
     return {**(draft.estimate or {}), **{key: round(value, 6) for key, value in found.items()}}
 

@@ -1,8 +1,8 @@
 """Checks that the file system of the home has room for the products and checkpoints of a run.
 
-A run keeps every product. A step also needs its checkpoints, and copies of the user's files, until its product
-is committed. The sizes are the estimates of the plan, and those of the files that the steps read; a product of
-unknown size counts as empty.
+A run keeps every product. A step also needs its checkpoints, and copies of the user's files, until its
+product is committed. The sizes are the estimates of the plan, and those of the files that the steps read; a
+product of unknown size counts as empty.
 """
 
 import shutil
@@ -22,11 +22,20 @@ _MAX_LISTED = 3
 
 @record(kw_only=True)
 class _Usage:
-    """The bytes that a step keeps, and those that it needs only while it runs."""
+    """The bytes of a step: of its product, and of what it needs only while it runs."""
 
     step: Step
-    kept: float
-    temporary: float
+    product: float
+    checkpoints: float
+    input_files: float
+
+    @property
+    def temporary(self) -> float:
+        return self.checkpoints + self.input_files
+
+    @property
+    def total(self) -> float:
+        return self.product + self.temporary
 
 
 def probes(scope: Scope) -> Iterator[Probe]:
@@ -35,16 +44,17 @@ def probes(scope: Scope) -> Iterator[Probe]:
 
 def _check_space(scope: Scope) -> list[Finding]:
     usages = [_step_usage(step, scope) for step in scope.steps]
-    # The steps can run side by side, but trainings share the memory of the machine: the largest one counts.
-    needed = sum(one.kept for one in usages) + max((one.temporary for one in usages), default=0)
+    # Only the largest training counts: with the others it shares the memory of the machine.
+    needed = sum(one.product for one in usages) + max(one.temporary for one in usages)
     place = scope.home.root.absolute()
     while not place.exists():
         place = place.parent
     free = shutil.disk_usage(place).free
     if needed <= free:
         return []
-    largest = sorted(usages, key=lambda one: -(one.kept + one.temporary))[:_MAX_LISTED]
-    listed = ", ".join(_describe(one) for one in largest if one.kept + one.temporary > 0)
+    largest = sorted(usages, key=lambda one: -one.total)
+    shares = [one for one in largest[:_MAX_LISTED] if one.total >= needed / 100]
+    listed = ", ".join(_describe(one) for one in shares)
     space = f"the run needs about {_size(needed)} of disk space in {place}, and {_size(free)} is free"
     cause = f"{space}: {listed}"
     return [error("disk", largest[0].step, cause, _advice(largest[0].step))]
@@ -53,12 +63,16 @@ def _check_space(scope: Scope) -> list[Finding]:
 def _step_usage(step: Step, scope: Scope) -> _Usage:
     estimate = step.estimate or {}
     files = sum(_file_size(scope.recipe_dir / file.path) for file in step.files.values())
+    # Without an estimate: datasets and models from files have about their size.
     product, checkpoints = estimate.get("disk_gb"), estimate.get("checkpoints_gb")
-    # Datasets and models from files have about their size.
-    kept = product * _GB if isinstance(product, int | float) else files
     trained = checkpoints * _GB if isinstance(checkpoints, int | float) else 0
-    work = scope.home.workdir(step.key)
-    return _Usage(step=step, kept=kept, temporary=max(0, trained + files - _folder_size(work)))
+    return _Usage(
+        step=step,
+        product=product * _GB if isinstance(product, int | float) else files,
+        # An interrupted attempt has written some of them already.
+        checkpoints=max(0, trained - _folder_size(scope.home.workdir(step.key) / "checkpoints")),
+        input_files=files,
+    )
 
 
 def _file_size(path: Path) -> int:
@@ -69,12 +83,15 @@ def _file_size(path: Path) -> int:
 
 
 def _folder_size(folder: Path) -> int:
-    """The bytes that an interrupted attempt has written already."""
     return sum(_file_size(path) for path in folder.rglob("*") if path.is_file())
 
 
 def _describe(usage: _Usage) -> str:
-    parts = [(usage.kept, "product"), (usage.temporary, "checkpoints and input files")]
+    parts = [
+        (usage.product, "product"),
+        (usage.checkpoints, "checkpoints"),
+        (usage.input_files, "copies of input files"),
+    ]
     return f"`{usage.step.id}` " + " + ".join(f"{_size(size)} {what}" for size, what in parts if size)
 
 

@@ -11,7 +11,7 @@ from posttrain.spec.plan import Step
 if TYPE_CHECKING:
     from docker import DockerClient
 
-_SECONDS = 10.0  # time limit of a request to the engine
+_SECONDS = 10  # time limit of a request to the engine
 
 
 def probes(scope: Scope) -> Iterator[Probe]:

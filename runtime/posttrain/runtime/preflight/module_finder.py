@@ -44,7 +44,7 @@ def _is_dynamic(origin: str | None) -> bool:
     if origin is None or not origin.endswith(".py"):
         return True
     text = Path(origin).read_text(encoding="utf-8", errors="replace")
-    return "sys.modules" in text or "__path__" in text or "__getattr__" in text
+    return "sys.modules" in text or "__path__" in text
 
 
 if __name__ == "__main__":

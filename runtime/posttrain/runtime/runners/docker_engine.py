@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _TIMEOUT_SECONDS = 600
 
 
-def connect(seconds: float = _TIMEOUT_SECONDS) -> "DockerClient":
+def connect(seconds: int = _TIMEOUT_SECONDS) -> "DockerClient":
     """A client of the engine at DOCKER_HOST, or of the local engine, with a time limit of each request."""
     import docker
     from docker.errors import DockerException

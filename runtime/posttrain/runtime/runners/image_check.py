@@ -15,7 +15,7 @@ from posttrain.runtime.runners.docker_images import PullListener, ensure_image, 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-_CHECK_SECONDS = 60.0  # time limit of a request of the preflight
+_CHECK_SECONDS = 60  # time limit of a request of the preflight
 _COMMAND = ["python", "-m", "posttrain.runtime.runners.image_check"]
 
 
