@@ -17,6 +17,8 @@ class LocalServices:
     """`answers` has the status and the body of each path; a callable gets the token of the request."""
 
     answers: dict[str, Answer | Callable[[str], Answer]] = field(default_factory=dict)
+    # The header with which the hub says why it refuses a path.
+    error_codes: dict[str, str] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
     url: str = ""
     delay: float = 0.0
@@ -33,7 +35,8 @@ class LocalServices:
         """Status, body and error code of a path."""
         known = self.answers.get(path)
         if known is not None:
-            return (*(known(token) if callable(known) else known), "")
+            status, body = known(token) if callable(known) else known
+            return status, body, self.error_codes.get(path, "") if status >= 400 else ""
         parts = path.split("/")
         if parts[1] != "api":
             return 404, {"error": "no such path"}, ""
@@ -69,7 +72,7 @@ def _make_handler(services: LocalServices) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_POST = do_GET
+        do_POST = do_GET  # noqa: N815 - the name is that of the base class
 
         def log_message(self, *_: Any) -> None:
             """Suppress the log output."""

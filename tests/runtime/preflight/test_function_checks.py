@@ -165,7 +165,8 @@ def test_the_interpreter_of_an_environment(
 ) -> None:
     python = python.replace("SECOND", str(second_python))
     shop = 'type: python, params: {call: "shop.py:Shop", with: {size: 2}}'
-    game = f'type: textarena, params: {{low: 0, high: 1, game: GuessTheNumber-v0, version: "0.7.4", python: "{python}"}}'
+    params = f'low: 0, high: 1, game: GuessTheNumber-v0, version: "0.7.4", python: "{python}"'
+    game = f"type: textarena, params: {{{params}}}"
     recipe = HEAD.replace("count: 40}}}", 'count: 40}}, steps: [{derive: {seed: "1"}}]}')
     (found,) = check(tmp_path, recipe + PLAYED.replace(shop, game))
     assert (found.check, found.severity) == ("function", "error")

@@ -54,7 +54,7 @@ def _check_space(scope: Scope) -> list[Finding]:
         return []
     largest = sorted(usages, key=lambda one: -one.total)
     shares = [one for one in largest[:_MAX_LISTED] if one.total >= needed / 100]
-    listed = ", ".join(_describe(one) for one in shares)
+    listed = ", ".join(_describe(one, needed / 100) for one in shares)
     space = f"the run needs about {_size(needed)} of disk space in {place}, and {_size(free)} is free"
     cause = f"{space}: {listed}"
     return [error("disk", largest[0].step, cause, _advice(largest[0].step))]
@@ -86,13 +86,16 @@ def _folder_size(folder: Path) -> int:
     return sum(_file_size(path) for path in folder.rglob("*") if path.is_file())
 
 
-def _describe(usage: _Usage) -> str:
+def _describe(usage: _Usage, least: float) -> str:
+    """The parts of at least `least` bytes."""
     parts = [
         (usage.product, "product"),
         (usage.checkpoints, "checkpoints"),
         (usage.input_files, "copies of input files"),
     ]
-    return f"`{usage.step.id}` " + " + ".join(f"{_size(size)} {what}" for size, what in parts if size)
+    return f"`{usage.step.id}` " + " + ".join(
+        f"{_size(size)} {what}" for size, what in parts if size >= least
+    )
 
 
 def _advice(step: Step) -> str:
