@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,7 +45,7 @@ class LocalServices:
 
 
 @contextmanager
-def run_services() -> Iterator[LocalServices]:
+def run_services() -> Generator[LocalServices]:
     services = LocalServices()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _make_handler(services))
     server.daemon_threads = True

@@ -1,7 +1,7 @@
 """The disk space of a run before its first step."""
 
-import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +25,7 @@ _GB = 1 << 30
 
 def with_free_space(monkeypatch: pytest.MonkeyPatch, count: float) -> None:
     def disk_usage(_: Any) -> Any:
-        return shutil._ntuple_diskusage(10**15, 0, int(count))  # type: ignore[attr-defined]
+        return SimpleNamespace(free=int(count))
 
     monkeypatch.setattr("posttrain.runtime.preflight.disk_space.shutil.disk_usage", disk_usage)
 

@@ -107,3 +107,13 @@ def test_a_judge_in_a_reward_is_checked(services: LocalServices, tmp_path: Path)
     recipe = text(services).replace("{length: completion}", JUDGED).replace("eval: judge", "eval: small")
     (found,) = check(tmp_path, recipe)
     assert (found.check, found.place.line) == ("endpoint", 10)
+
+
+def test_a_key_that_the_server_repeats_is_not_shown(
+    services: LocalServices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.answers["/v1/models"] = lambda token: (401, {"error": f"unknown {token}"})
+    monkeypatch.setenv("JUDGE_KEY", "s3cret-value")
+    recipe = text(services, "provider: openai, model: tiny, api_key: {env: JUDGE_KEY}")
+    (found,) = check(tmp_path, recipe)
+    assert "unknown Bearer ***" in found.cause

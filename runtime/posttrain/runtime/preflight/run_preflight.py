@@ -3,12 +3,15 @@
 import os
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 from posttrain.runtime.machine import Machine, this_machine
 from posttrain.runtime.preflight.finding import Finding, merge_findings
 from posttrain.runtime.preflight.scope import Probe, Scope
+from posttrain.runtime.process_environment import resolve_secrets
+from posttrain.runtime.secret_masking import secret_values
 from posttrain.runtime.store.home import Home
 from posttrain.spec.plan import Plan
 
@@ -56,7 +59,17 @@ def run_preflight(
     )
     with ThreadPoolExecutor(_CONCURRENT_PROBES, thread_name_prefix="preflight") as pool:
         results = [pool.submit(probe) for probe in _probes(scope)] if scope.steps else []
-        return merge_findings(found for result in results for found in result.result())
+        found = merge_findings(one for result in results for one in result.result())
+    return tuple(_without_secrets(one, scope) for one in found)
+
+
+def _without_secrets(found: Finding, scope: Scope) -> Finding:
+    """A server can repeat a key in its answer."""
+    names = {name for step in scope.steps for name in step.secrets}
+    cause = found.cause
+    for value in secret_values(resolve_secrets(tuple(sorted(names)), scope.variables).values()):
+        cause = cause.replace(value, "***")
+    return replace(found, cause=cause)
 
 
 def _probes(scope: Scope) -> Iterator[Probe]:
