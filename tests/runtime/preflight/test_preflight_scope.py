@@ -12,6 +12,7 @@ from tests.runtime.preflight.preflight_recipe import HEAD, MACHINE, check, compi
 from posttrain.runtime.execution.run_errors import PreflightFailed
 from posttrain.runtime.execution.run_observer import RunObserver
 from posttrain.runtime.execution.run_plan import RunOptions, run_plan
+from posttrain.runtime.installed_stack import installed_distributions
 from posttrain.runtime.preflight.finding import Finding
 from posttrain.runtime.preflight.run_preflight import run_preflight
 from posttrain.runtime.store.home import Home
@@ -150,16 +151,8 @@ def test_rows_in_the_store_are_checked_before_the_run(tmp_path: Path) -> None:
 
 
 def test_a_library_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from importlib import metadata
-
-    installed = metadata.version
-
-    def version(name: str) -> str:
-        if name == "safetensors":
-            raise metadata.PackageNotFoundError(name)
-        return installed(name)
-
-    monkeypatch.setattr("posttrain.runtime.preflight.libraries.version", version)
+    without = installed_distributions() - {"safetensors"}
+    monkeypatch.setattr("posttrain.runtime.preflight.libraries.installed_distributions", lambda: without)
     recipe = HEAD + "stages:\n  tune: {train: sft, model: small, data: sums, params: {max_steps: 2}}\n"
     found = check(tmp_path, recipe)
     assert {one.check for one in found} == {"library"}
