@@ -90,7 +90,7 @@ def test_plan_and_run_say_so(tmp_path: Path, home: Home, capsys: pytest.CaptureF
     text = "made with 1 process, the plan has 2 processes (ddp)"
     found = forecast_plan(other, home)["count"]
     assert (found.state, found.reason) == ("cached", text)
-    result = run_plan(other, home, options, ProgressDisplay(other, StopRequest()))
+    result = run_plan(other, home, options, ProgressDisplay(other, options.recipe.parent, StopRequest()))
     assert set(result.states.values()) == {"cached"}
     assert text in capsys.readouterr().out
 

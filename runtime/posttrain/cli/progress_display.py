@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from posttrain.cli.results import result_lines
 from posttrain.runtime.execution.run_observer import RunObserver
 from posttrain.runtime.execution.run_plan import RunResult
 from posttrain.runtime.execution.stop_request import StopRequest
+from posttrain.runtime.preflight.finding import Finding
 from posttrain.runtime.report.number_format import format_duration
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class ProgressDisplay(RunObserver):
     While steps execute, Ctrl-C requests a stop.
     """
 
-    def __init__(self, plan: "Plan", stop_request: StopRequest) -> None:
+    def __init__(self, plan: "Plan", folder: Path, stop_request: StopRequest) -> None:
+        self.folder = folder
         self.stop_request = stop_request
         self.width = max(len(step.id) for step in plan.steps)
         self.start_time = time.monotonic()
@@ -60,6 +62,11 @@ class ProgressDisplay(RunObserver):
     def execution(self, run: Path) -> AbstractContextManager[object]:
         self.start_time = time.monotonic()
         return handle_interrupts(self.stop_request, self.note)
+
+    def on_findings(self, findings: Sequence[Finding]) -> None:
+        from posttrain.cli.preflight_output import print_findings
+
+        print_findings(findings, self.folder)
 
     def on_change(self, id: str, state: str, known: Mapping[str, Any]) -> None:
         match state:

@@ -63,20 +63,21 @@ def command(
 def _run(plan: "Plan", file: Path, home: Home, selection: "SelectionOptions | None") -> int:
     """Run the plan, print its progress and result, and return the exit status."""
     from posttrain.cli.progress_display import ProgressDisplay
-    from posttrain.runtime.execution.run_errors import HomeNotWritable, SelectionError, UnmetRequirements
+    from posttrain.runtime.execution.run_errors import HomeNotWritable, PreflightFailed, SelectionError
     from posttrain.runtime.execution.run_plan import RunOptions, run_plan
     from posttrain.runtime.execution.stop_request import StopRequest
 
     stop_request = StopRequest()
     try:
-        with ProgressDisplay(plan, stop_request) as display:
+        with ProgressDisplay(plan, file.parent, stop_request) as display:
             result = run_plan(plan, home, RunOptions(recipe=file, selection=selection), display, stop_request)
     except SelectionError as error:
         raise InvalidUsage(str(error)) from None
     except HomeNotWritable as error:
         raise click.ClickException(f"{error}; set another folder with --home or RECIPE_HOME") from None
-    except UnmetRequirements as error:
-        raise click.ClickException("\n       ".join(error.messages)) from None
+    except PreflightFailed:
+        click.echo("the run did not start: correct the errors above, and run again", err=True)
+        return EXIT_ERRORS
     display.summary(result)
     if result.succeeded:
         return 0

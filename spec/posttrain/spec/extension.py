@@ -249,6 +249,8 @@ class Environment(Extension):
     files: Callable[[Any], Sequence[str]] = lambda _: ()
     # Parameters that change speed or memory but never the result. They are not part of the key.
     neutral: tuple[str, ...] = ()
+    # The interpreter that runs the episodes (None: that of the step), and the modules that it must have.
+    interpreter: Callable[[Any], tuple[str | None, tuple[str, ...]]] = lambda _: (None, ())
 
 
 @record(kw_only=True)

@@ -85,6 +85,11 @@ class Step(Document):
     entry: str = Field(description="Function that runs the step, as MODULE:FUNCTION.")
     params: Json = Field(description="Parameters of that function.")
     place: SourceLocation = Field(description="Place of the declaration in the recipe.")
+    places: Mapping[str, SourceLocation] = Field(
+        default_factory=dict[str, SourceLocation],
+        description="Places of other declarations that the step uses: endpoints.NAME, rewards.NAME,"
+        " rewards.NAME.nodes.ID for Python functions, environments.NAME.",
+    )
     key: str = Field(description="Cache key: a hash of everything that can change the product.")
     key_parts: Mapping[str, str] = Field(description="Digest of each part of the key.")
     key_values: Mapping[str, Json] = Field(
@@ -123,7 +128,9 @@ class Step(Document):
         description="Expected facts about the run, such as the optimizer steps of a training stage.",
     )
     estimate: Mapping[str, Json] | None = Field(
-        default=None, description="Estimated seconds, memory_gb and dollars; null if unknown."
+        default=None,
+        description="Estimated seconds, memory_gb, dollars, and the disk space of the product (disk_gb) and"
+        " of the checkpoints (checkpoints_gb); null if unknown.",
     )
 
 

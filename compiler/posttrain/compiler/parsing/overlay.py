@@ -18,7 +18,9 @@ def overlay(base: Node, over: Node) -> Node:
             del entries[key]
             continue
         node = overlay(below.node, entry.node) if below else entry.node
-        entries[key] = Entry(entry.key_span, node)
+        # The place of a declaration stays where it is written when an overlay changes a value in it.
+        is_merged = below and isinstance(below.node, MappingNode) and isinstance(entry.node, MappingNode)
+        entries[key] = Entry(below.key_span if below and is_merged else entry.key_span, node)
     # The span of the base, because most of the merged mapping is there.
     return MappingNode(entries, base.span, base.via)
 

@@ -9,12 +9,9 @@ from posttrain.compiler.memory.memory_estimate import MemoryEstimate, estimate_m
 from posttrain.compiler.memory.workload import RolloutWorkload, Workload
 from posttrain.compiler.placement.estimate_record import ROW_COUNT_UNKNOWN, estimate_record
 from posttrain.compiler.placement.stage_placement import StagePlacement
-from posttrain.compiler.placement.stage_workload import (
-    MEAN_COMPLETION_SHARE,
-    assumed_prompt_tokens,
-    weight_element_size,
-)
+from posttrain.compiler.placement.stage_workload import MEAN_COMPLETION_SHARE, assumed_prompt_tokens
 from posttrain.compiler.placement.target import Target
+from posttrain.compiler.resolution.lineage import weight_element_size
 from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.inference import Sampling
 from posttrain.spec.model_declaration import Model

@@ -10,7 +10,7 @@ from posttrain.compiler.facts.parameter_counts import linear_module_names
 from posttrain.compiler.memory.duration import ExpectedWork
 from posttrain.compiler.memory.workload import FrozenModel, LoraAdapter, RolloutWorkload, Strategy, Workload
 from posttrain.compiler.placement.target import Target
-from posttrain.compiler.resolution.lineage import trains_in_float32
+from posttrain.compiler.resolution.lineage import trains_in_float32, weight_element_size
 from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.inference import Sampling
 from posttrain.spec.model_declaration import Model
@@ -184,15 +184,6 @@ def resolve_precision(trained_model: TrainedModel, target: Target) -> str:
     if precision == "auto":
         return "bfloat16" if target.gpus else "float32"
     return precision or "float32"
-
-
-def weight_element_size(model: Model | None) -> int:
-    """Return the bytes of a stored weight: two for published models, four for models created with `init`."""
-    if model is None or model.dtype == "float32":
-        return 4
-    if model.dtype == "auto":
-        return 4 if model.init is not None else 2
-    return 2
 
 
 def _trained_element_size(trained_model: TrainedModel) -> int:

@@ -73,7 +73,7 @@ class EndpointClient:
     def __init__(self, endpoint: Mapping[str, Any]) -> None:
         self.endpoint = endpoint
         self.max_concurrency: int = endpoint.get("concurrency", 1)
-        self._api_key = _read_api_key(endpoint)
+        self._api_key = read_api_key(endpoint, os.environ)
         self._limiter = limiter_for(providers.base_url(endpoint), endpoint["model"], self.max_concurrency)
 
     def complete(
@@ -176,11 +176,12 @@ def _failed_completion(failure: _FailedAttempt, retry_policy: RetryPolicy, *, la
     return Completion(None, None, "timeout", f"no reply within {seconds:g} s{last}")
 
 
-def _read_api_key(endpoint: Mapping[str, Any]) -> str | None:
+def read_api_key(endpoint: Mapping[str, Any], variables: Mapping[str, str]) -> str | None:
+    """The API key in these environment variables; None for an endpoint without one. Raises StepError."""
     name = endpoint.get("api_key")
     if name is None:
         return None
-    value = os.environ.get(name, "").strip()
+    value = variables.get(name, "").strip()
     if not value:
         raise StepError(f"the environment variable {name} is not set", "set it to the endpoint's API key")
     if not (value.isascii() and value.isprintable()):

@@ -1,5 +1,8 @@
 """Executes a plan: starts the steps that are ready, monitors them, and commits the successful ones.
 
+Datasets that need no product of a stage are built first, so that the schedules of the stages are checked
+against the number of their rows before any stage starts (`data_first.py`).
+
 A step is waiting until it is cached (its product is in the store), running, done, failed, interrupted,
 held (a gate holds it back), blocked (a dependency did not finish) or skipped (not selected, or in a
 branch of a gate that was not taken).
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.errors import STOPPED, StepError, failure_record
+from posttrain.runtime.execution.data_first import DataFirst
 from posttrain.runtime.execution.resource_pool import ResourcePool, required_resources
 from posttrain.runtime.execution.run_context import RunContext
 from posttrain.runtime.execution.step_progress import (
@@ -19,7 +23,8 @@ from posttrain.runtime.execution.step_progress import (
     StepDependencies,
     StepProgress,
 )
-from posttrain.runtime.machine import unmet_requirements
+from posttrain.runtime.preflight.finding import location_text
+from posttrain.runtime.preflight.machine_resources import unmet_requirements
 from posttrain.runtime.process_environment import log_unused_variables, resolve_secrets
 from posttrain.runtime.runners.dispatch import StepHandle
 from posttrain.runtime.secret_masking import mask_secrets
@@ -54,6 +59,7 @@ class _Execution:
         )
         self.integrity = IntegrityChecker(context.home.store)
         self.resources = ResourcePool(context.machine, context.home.gpu_locks)
+        self.data_first = DataFirst(plan, self.steps)
         self.failed_legs: set[str] = set()
         self.last_change = time.monotonic()
         # The products in the store at the start of the run.
@@ -100,12 +106,20 @@ class _Execution:
             self._poll(progress)
         changed = True
         while changed:
-            changed = False
+            changed = self._fail_wrong_schedules()
             for progress in self.steps.values():
                 if progress.state == "waiting":
                     changed = self._try_schedule(progress) or changed
         self.context.journal.flush()
         return any(p.state not in TERMINAL_STATES for p in self.steps.values())
+
+    def _fail_wrong_schedules(self) -> bool:
+        """Fail the waiting stages whose data has too few rows, together; true when there are any."""
+        findings = self.data_first.wrong_schedules(self.existing)
+        for one in findings:
+            failure = StepError(f"{one.cause} ({location_text(one.place)})", one.advice)
+            self._fail(self.steps[one.steps[0]], failure_record(failure))
+        return bool(findings)
 
     def _try_schedule(self, progress: StepProgress) -> bool:
         """Start a waiting step, or set its final state without a start; true when its state changed."""
@@ -126,6 +140,8 @@ class _Execution:
         if self.context.stop_request.level:
             self._set_state(progress, "interrupted", "the run was stopped before this step started")
             return True
+        if not self.data_first.may_start(step):
+            return False
         if time.monotonic() < progress.not_before:
             return False
         return self._start(progress)
@@ -138,8 +154,8 @@ class _Execution:
     def _start(self, progress: StepProgress) -> bool:
         """Start a step if no other client runs it and resources are free; true when its state changed."""
         step = progress.step
-        if impossible := unmet_requirements([step], self.context.machine):
-            self._fail(progress, failure_record(StepError(impossible[0])))
+        for found in unmet_requirements([step], self.context.machine):
+            self._fail(progress, failure_record(StepError(found.cause, found.advice)))
             return True
         if not self.resources.has_room(progress.required):
             return False
