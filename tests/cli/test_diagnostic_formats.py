@@ -132,3 +132,41 @@ def test_logs_of_every_shape_are_good_sarif(sarif_schema: Path) -> None:
     codes = {code.id: code for code in all_codes()}
     log = json.loads(render_sarif(tuple(CASES.values()), NAMES, codes, "recipes/demo/recipe.yaml"))
     assert [error.message for error in check.iter_errors(log)] == []
+
+
+PROFILES = "profiles:\n  sound: {seed: 3}\n  smoke: {stages: {sft: {params: {epoch: 2}}}}\n"
+
+
+@pytest.fixture
+def wrong_profile(tmp_path: Path) -> Path:
+    (tmp_path / "recipe.yaml").write_text(MINIMAL_RECIPE + PROFILES)
+    return tmp_path
+
+
+def test_each_format_names_the_profiles_of_a_diagnostic(wrong_profile: Path) -> None:
+    shown = {
+        form: run_command("validate", wrong_profile, "--format", form)
+        for form in ("text", "json", "github", "sarif")
+    }
+    assert {ended.returncode for ended in shown.values()} == {1}
+    assert "= note: in the profile `smoke`\n" in shown["text"].stderr
+    (found,) = json.loads(shown["json"].stdout)["diagnostics"]
+    assert found["profiles"] == ["smoke"]
+    assert "in the profile `smoke`" in shown["github"].stdout
+    (result,) = json.loads(shown["sarif"].stdout)["runs"][0]["results"]
+    assert result["properties"] == {"profiles": ["smoke"]}
+    assert "in the profile `smoke`" in result["message"]["text"]
+
+
+def test_a_plan_reports_the_errors_of_profiles_that_it_does_not_apply(wrong_profile: Path) -> None:
+    ended = run_command("plan", wrong_profile, "--home", wrong_profile / "home")
+    assert ended.returncode == 1
+    assert "unknown key `epoch`" in ended.stderr
+    assert "sft" in ended.stdout  # the plan of the recipe without a profile
+
+
+def test_a_run_checks_what_it_runs(wrong_profile: Path) -> None:
+    ended = run_command(
+        "run", wrong_profile, "--profile", "sound", "--only", "sums", "--home", wrong_profile / "home"
+    )
+    assert "epoch" not in ended.stderr

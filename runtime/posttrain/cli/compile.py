@@ -58,11 +58,15 @@ def compile_file(
     profiles: Sequence[str],
     locked: bool = False,
     allow_image_tags: bool = False,
+    check_profiles: bool = False,
 ) -> "tuple[CompileResult, CompileRequest]":
-    """Compile a recipe file."""
+    """Compile a recipe file. With `check_profiles`, its other profiles are checked too."""
+    from dataclasses import replace
+
     from posttrain.compiler.pipeline import compile_recipe
 
     request = compile_request(path, settings, profiles, locked, allow_image_tags)
+    request = replace(request, check_profiles=check_profiles)
     return compile_recipe(request), request
 
 

@@ -59,10 +59,16 @@ def _spans(found: Diagnostic) -> list[Any]:
 
 
 def compile_or_exit(
-    path: Path, settings: Sequence[str], profiles: Sequence[str], form: str = "text", locked: bool = False
+    path: Path,
+    settings: Sequence[str],
+    profiles: Sequence[str],
+    form: str = "text",
+    locked: bool = False,
+    check_profiles: bool = False,
 ) -> "CompileResult":
-    """Compile a recipe. If it has errors, print its diagnostics and exit."""
-    outcome, _ = compile_file(path, settings, profiles, locked)
+    """Compile a recipe. If it has errors, print its diagnostics and exit. Errors of the profiles that only
+    `check_profiles` compiles do not exit."""
+    outcome, _ = compile_file(path, settings, profiles, locked, check_profiles=check_profiles)
     report_diagnostics(outcome.diagnostics, path, form, err=True)
     if outcome.plan is None:
         assert has_errors(outcome.diagnostics), "a compilation without a plan reports an error"

@@ -8,8 +8,9 @@ import click
 from posttrain.cli.compile import locked_option, recipe_file, settings_option
 from posttrain.cli.diagnostics_output import compile_or_exit, diagnostics_option
 from posttrain.cli.home_option import home_option, resolve_home
-from posttrain.cli.invalid_usage import InvalidUsage
+from posttrain.cli.invalid_usage import EXIT_ERRORS, InvalidUsage
 from posttrain.cli.selection_options import parse_selection, select_steps, selection_options
+from posttrain.spec.diagnostic import has_errors
 
 if TYPE_CHECKING:
     from posttrain.runtime.execution.dry_run import StepForecast
@@ -55,17 +56,21 @@ def command(
     steps: tuple[str, ...],
     exit_code: bool,
 ) -> None:
-    """Compile the recipe at PATH and show its steps: cached, to resume or to run, and why."""
+    """Compile the recipe at PATH and show its steps: cached, to resume or to run, and why.
+
+    The profiles that are not applied are checked too: exit with status 1 if one of them has errors.
+    """
     from posttrain.runtime.execution.dry_run import forecast_plan
 
-    plan = compile_or_exit(recipe_file(path), settings, profiles, form, locked).plan
+    outcome = compile_or_exit(recipe_file(path), settings, profiles, form, locked, check_profiles=True)
+    plan = outcome.plan
     assert plan is not None, "a recipe that compiles has a plan"
     selection = select_steps(plan, parse_selection(only, first, last, skip))
     if shown == "json":
         from posttrain.spec.plan import plan_to_json
 
         click.echo(plan_to_json(plan), nl=False)
-        if not exit_code:
+        if not exit_code and not has_errors(outcome.diagnostics):
             return
     prospects = forecast_plan(plan, resolve_home(home), selection)
     if steps:
@@ -78,6 +83,8 @@ def command(
         from posttrain.cli.mermaid import flowchart
 
         click.echo(flowchart(plan, prospects), nl=False)
+    if has_errors(outcome.diagnostics):
+        raise click.exceptions.Exit(EXIT_ERRORS)
     if exit_code:
         from posttrain.cli.text_tables import PENDING_STATES
 

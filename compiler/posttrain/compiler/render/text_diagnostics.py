@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from posttrain.compiler.render.display_width import display_line
 from posttrain.compiler.render.redaction import redact_secrets
 from posttrain.compiler.render.snippet import Mark, SnippetLine, render_snippet
-from posttrain.spec.diagnostic import Diagnostic
+from posttrain.spec.diagnostic import Diagnostic, profiles_note
 
 _COLOURS = {"error": "31", "warning": "33", "note": "36", "help": "32", "dim": "34", "bold": ""}
 SourceLines = Mapping[str, Sequence[str]]
@@ -58,6 +58,8 @@ def _format_diagnostic(
     for file, marks in by_file.items():
         arrow = "-->" if file == diagnostic.span.file else ":::"
         lines += _format_location(arrow, file, marks, margin, texts.get(file, ()), names, styler)
+    if diagnostic.profiles:
+        lines += _format_note("note", profiles_note(diagnostic), margin, styler)
     if diagnostic.help:
         lines += _format_note("help", diagnostic.help, margin, styler)
     lines.append(f"{' ' * margin} {styler.paint('= see:', 'dim')} recipe explain {diagnostic.code}")

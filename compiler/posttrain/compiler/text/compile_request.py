@@ -34,6 +34,11 @@ class CompileRequest:
     # The first bytes of such a large file.
     read_prefix: Callable[[str, int], bytes | None] | None = None
     profiles: tuple[str, ...] = ()
+    # Whether to check the recipe without a profile and with each of its profiles too. The plan is that of
+    # `profiles`.
+    check_profiles: bool = False
+    # Whether the result needs a plan, which takes half of the time for a large matrix.
+    needs_plan: bool = True
     # --set PATH=TEXT, in the order given.
     overrides: tuple[tuple[str, str], ...] = ()
     # The lockfile to enforce; None to use revisions as written.
