@@ -1,4 +1,4 @@
-"""Verifies products and the products that they depend on, before a step reads them."""
+"""Verifies products and the products that they depend on, before a step or a user reads them."""
 
 from collections.abc import Iterator
 

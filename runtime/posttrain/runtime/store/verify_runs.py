@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 
 _JOURNAL = "journal.sqlite"
+_RUN_FILES = ("plan.json", _JOURNAL, "report.html")
 
 
 def verify_runs(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
     for run in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
         # A client that died before it wrote its plan left an empty folder, with nothing to verify.
-        if not run.is_dir() or not (run / "plan.json").exists():
+        if not run.is_dir() or not any((run / name).exists() for name in _RUN_FILES):
             continue
         progress.count("runs")
         if is_held(home.run_lock(run)):
@@ -34,7 +35,8 @@ def verify_runs(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
 def _verify_run(home: Home, run: Path, progress: VerifyProgress) -> Iterator[Finding]:
     plan = load_plan(run)
     if plan is None:
-        yield Finding(kind="run", name=run.name, step="plan", problem="its plan is not readable")
+        what = "not readable" if (run / "plan.json").exists() else "missing"
+        yield Finding(kind="run", name=run.name, step="plan", problem=f"its plan is {what}")
     try:
         journal = Journal(run / _JOURNAL, read=True)
     except (DamagedJournal, DatabaseError, OSError) as error:
@@ -75,8 +77,8 @@ def _find_mismatch(run: Path, plan: "Plan | None", journal: Journal, progress: V
     if known is not None and known != plan_digest(run):
         return "the plan is not the one that the journal was started with"
     expected = [(step.id, run_key(step, run.name)) for step in plan.steps]
-    # The client can have died between the plan and the first row.
-    if entries and [(entry.id, entry.key) for entry in entries] != expected:
+    # The client can have died between the plan and the first row, but not after it wrote a report.
+    if (entries or (run / "report.html").exists()) and [(entry.id, entry.key) for entry in entries] != expected:
         return "its steps do not match the plan"
     return None
 
