@@ -26,7 +26,10 @@ def command(stage: str, home: str | None, name: str | None) -> None:
         with unknown_names_as_usage_errors():
             files = find_product(where, find_run(where, name), stage)
     except DamagedProduct as error:
-        click.echo(f"{error}\n  help: move it aside with `recipe verify --repair`; the next run recreates it", err=True)
+        click.echo(
+            f"{error}\n  help: move it aside with `recipe verify --repair`; the next run recreates it",
+            err=True,
+        )
         raise click.exceptions.Exit(EXIT_ERRORS) from None
     if files is None:
         click.echo(f"`{stage}` has not finished; see `recipe status`", err=True)

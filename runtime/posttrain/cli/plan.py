@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from posttrain.cli.compile import locked_option, recipe_file, settings_option
-from posttrain.cli.diagnostics_output import compile_or_exit, diagnostics_option
+from posttrain.cli.diagnostics_output import compile_or_exit, diagnostics_option, limit_option
 from posttrain.cli.home_option import home_option, resolve_home
 from posttrain.cli.invalid_usage import EXIT_ERRORS, InvalidUsage
 from posttrain.cli.selection_options import parse_selection, select_steps, selection_options
@@ -33,6 +33,7 @@ EXIT_PENDING = 2
     help="The output format: a table, the plan as JSON, or a Mermaid flowchart.",
 )
 @diagnostics_option("--diagnostics")
+@limit_option
 @click.option(
     "--step",
     "steps",
@@ -53,6 +54,7 @@ def command(
     home: str | None,
     shown: str,
     form: str,
+    limit: int,
     steps: tuple[str, ...],
     exit_code: bool,
 ) -> None:
@@ -62,7 +64,9 @@ def command(
     """
     from posttrain.runtime.execution.dry_run import forecast_plan
 
-    outcome = compile_or_exit(recipe_file(path), settings, profiles, form, locked, check_profiles=True)
+    outcome = compile_or_exit(
+        recipe_file(path), settings, profiles, form, locked, check_profiles=True, limit=limit
+    )
     plan = outcome.plan
     assert plan is not None, "a recipe that compiles has a plan"
     selection = select_steps(plan, parse_selection(only, first, last, skip))

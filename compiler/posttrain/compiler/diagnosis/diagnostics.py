@@ -2,6 +2,7 @@
 
 from posttrain.compiler.text.yaml_tree import KeyPath, MappingNode, Node, key_span, node_at, removal_span
 from posttrain.spec.diagnostic import Code, Diagnostic, Edit, Label, Severity, Span, has_errors
+from posttrain.spec.url_passwords import mask_url_passwords
 
 
 class Diagnostics:
@@ -62,6 +63,9 @@ class Diagnostics:
         if any(_starts_within(span, whole) for whole in self._recovered):
             return
         kind = severity or code.severity
+        message, help = mask_url_passwords(message), mask_url_passwords(help)
+        if edit is not None and mask_url_passwords(edit.text) != edit.text:
+            edit = None  # an edit with stars would destroy the URL
         self.collected.append(Diagnostic(code.id, kind, message, span, labels, help, edit, hides))
 
     def add(

@@ -9,7 +9,7 @@ from posttrain.compiler.parsing.parse import parse
 from posttrain.compiler.parsing.typed_recipe import normalize_sections
 from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
 from posttrain.compiler.text.yaml_tree import Entry, MappingNode, Node, ScalarNode, SequenceNode
-from posttrain.compiler.user_files import missing_file_help, shorten_path
+from posttrain.compiler.user_files import describe_missing_file
 from posttrain.spec.diagnostic import Code, Label, Span
 from posttrain.spec.suggestions import hint
 
@@ -124,8 +124,7 @@ class _ExtendsResolver:
             return self._report(item, message) if is_first else None
         data = self.request.read(path)
         if data is None:
-            message = f"there is no file `{shorten_path(path)}` in the recipe's folder"
-            return self._report(item, message, missing_file_help(item.value))
+            return self._report(item, *describe_missing_file(path, item.value, self.request))
         self.files_read += 1
         base = parse(SourceFile(path, data), self.diagnostics)
         return None if base is None else self._apply_extends(base, (*chain, path), posixpath.dirname(path))

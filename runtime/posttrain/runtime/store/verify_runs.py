@@ -78,7 +78,9 @@ def _find_mismatch(run: Path, plan: "Plan | None", journal: Journal, progress: V
         return "the plan is not the one that the journal was started with"
     expected = [(step.id, run_key(step, run.name)) for step in plan.steps]
     # The client can have died between the plan and the first row, but not after it wrote a report.
-    if (entries or (run / "report.html").exists()) and [(entry.id, entry.key) for entry in entries] != expected:
+    if (entries or (run / "report.html").exists()) and [
+        (entry.id, entry.key) for entry in entries
+    ] != expected:
         return "its steps do not match the plan"
     return None
 
