@@ -49,16 +49,29 @@ def bind(query: str, tables: Mapping[str, Columns]) -> Columns:
     """Return the columns of a query over tables with these columns."""
     connection = _connection()
     try:
-        # Some column names are invalid in SQL: empty names, or names that differ only in case.
         for name, columns in tables.items():
-            shape = ", ".join(f"{quote_identifier(c)} {sql_type(t)}" for c, t in columns.items())
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {quote_identifier(name)} ({shape})")
+            _define_table(name, columns)
         rows = connection.execute(f"DESCRIBE {query}").fetchall()
     except Exception as error:
         message = _first_line(error)
         unknown = _UNKNOWN.match(message)
         raise SqlError(message, unknown[1] if unknown else "") from None
     return {str(row[0]): column_type(str(row[1])) for row in rows}
+
+
+# The columns of the tables that exist. Successive expressions often read the same columns, and a table with
+# thousands of columns is slow to create.
+_defined: dict[str, Columns] = {}
+
+
+def _define_table(name: str, columns: Columns) -> None:
+    if _defined.get(name) == columns and list(_defined[name]) == list(columns):
+        return
+    _defined.pop(name, None)
+    # Some column names are invalid in SQL: empty names, or names that differ only in case.
+    shape = ", ".join(f"{quote_identifier(c)} {sql_type(t)}" for c, t in columns.items())
+    _connection().execute(f"CREATE OR REPLACE TEMP TABLE {quote_identifier(name)} ({shape})")
+    _defined[name] = dict(columns)
 
 
 @cache
