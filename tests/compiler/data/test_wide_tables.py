@@ -72,8 +72,8 @@ def test_expressions_read_the_columns_before_the_step() -> None:
 
 
 def test_a_table_is_created_once_for_several_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    counting = CountingConnection(sql._connection())
-    monkeypatch.setattr(sql, "_connection", lambda: counting)
+    counting = CountingConnection(sql.database())
+    monkeypatch.setattr(sql, "database", lambda: counting)
     columns = {f"wide{number}": "text" for number in range(50)}
     for number in range(5):
         sql.bind(f"SELECT wide{number} FROM rows", {"rows": columns})

@@ -35,7 +35,7 @@ def check_expression(expression: str) -> None:
     if match:
         raise SqlError(f"`{match[0]}` is not deterministic; use the steps `sample` or `split`")
     try:
-        statements = _connection().extract_statements(f"SELECT ({expression}\n)")
+        statements = database().extract_statements(f"SELECT ({expression}\n)")
     except Exception as error:
         message = _first_line(error)
         if 'at or near ")"' in message and expression.count("(") == expression.count(")"):
@@ -47,7 +47,7 @@ def check_expression(expression: str) -> None:
 
 def bind(query: str, tables: Mapping[str, Columns]) -> Columns:
     """Return the columns of a query over tables with these columns."""
-    connection = _connection()
+    connection = database()
     try:
         for name, columns in tables.items():
             _define_table(name, columns)
@@ -70,12 +70,12 @@ def _define_table(name: str, columns: Columns) -> None:
     _defined.pop(name, None)
     # Some column names are invalid in SQL: empty names, or names that differ only in case.
     shape = ", ".join(f"{quote_identifier(c)} {sql_type(t)}" for c, t in columns.items())
-    _connection().execute(f"CREATE OR REPLACE TEMP TABLE {quote_identifier(name)} ({shape})")
+    database().execute(f"CREATE OR REPLACE TEMP TABLE {quote_identifier(name)} ({shape})")
     _defined[name] = dict(columns)
 
 
 @cache
-def _connection() -> Any:
+def database() -> Any:
     import duckdb
 
     return duckdb.connect(
