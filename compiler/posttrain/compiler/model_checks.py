@@ -129,7 +129,7 @@ def check_models(
             _check_shape(name, resolved, diagnostics)
         files: dict[str, UserFile] = {}
         if model.chat_template is not None:
-            template = user_file(model.chat_template, (*path, "chat_template"), request.read, diagnostics)
+            template = user_file(model.chat_template, (*path, "chat_template"), request, diagnostics)
             if template is not None:
                 files["chat_template"] = template[0]
         if model.chat_template is not None and model.tags is not None:

@@ -7,7 +7,7 @@ from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
-from posttrain.compiler.user_files import user_file
+from posttrain.compiler.user_files import FILE_NOT_FOUND, describe_missing_file, user_file
 from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.plan import UserFile
@@ -75,7 +75,7 @@ def model_folder_files(
 ) -> dict[str, UserFile]:
     """The files of the model, by role; missing files are reported."""
     files: dict[str, UserFile] = {}
-    config = user_file(posixpath.join(origin, "config.json"), path, request.read, diagnostics)
+    config = user_file(posixpath.join(origin, "config.json"), path, request, diagnostics)
     if config is None:
         return {}
     files[f"{ROLE_PREFIX}config.json"] = config[0]
@@ -85,6 +85,10 @@ def model_folder_files(
         digest = request.file_digest(where)
         if digest is not None:
             files[f"{ROLE_PREFIX}{name}"] = UserFile(path=where, sha256=digest)
+        elif request.problem_with(where) is not None:  # as in the cache of the hub, whose files are links
+            message, help = describe_missing_file(where, where, request)
+            diagnostics.add(FILE_NOT_FOUND, path, message, help=help)
+            return {}
     missing = [name for name in weights or (_SINGLE_FILE,) if f"{ROLE_PREFIX}{name}" not in files]
     if missing:
         message = f"the folder `{origin}` has no file `{missing[0]}`"

@@ -11,6 +11,7 @@ from posttrain.compiler.checks.export_from_container import check_export_folders
 from posttrain.compiler.checks.gpu_requirements import check_gpu_requirements
 from posttrain.compiler.checks.inloop_eval import check_inloop_evals
 from posttrain.compiler.checks.leakage import check_leakage, check_named_parts
+from posttrain.compiler.checks.passwords import check_passwords
 from posttrain.compiler.checks.tags import check_tags
 from posttrain.compiler.checks.tracking import check_tracking
 from posttrain.compiler.checks.trained_model import trained_models
@@ -171,6 +172,7 @@ def _check_across_stages(found: CheckedRecipe, request: CompileRequest, diagnost
         check_nulls(resolved, found.rows, found.graphs, found.trainings, diagnostics)
     check_export_folders(resolved.recipe, diagnostics)
     check_tracking(resolved.recipe, request, diagnostics)
+    check_passwords(resolved.recipe, diagnostics)
     if request.is_unmodified:
         check_unused(resolved, request.source.name, diagnostics)
         _check_unused_nodes(resolved, found.graphs, found.evals, diagnostics)
@@ -186,7 +188,7 @@ def _script_files(
     found: dict[str, dict[str, UserFile]] = {}
     for name, stage in resolved.recipe.stages.items():
         for index, file in enumerate(stage.files if isinstance(stage, Script) else ()):
-            read = user_file(file, ("stages", name, "files", index), request.read, diagnostics)
+            read = user_file(file, ("stages", name, "files", index), request, diagnostics)
             if read is not None:
                 found.setdefault(name, {})[file] = read[0]
     return found

@@ -182,7 +182,7 @@ class GraphBuilder:
         """Resolve the user files and the endpoints that the op needs."""
         good = True
         for name in op.files(body.params):
-            found = user_file(name, body.path, self.request.read, self.diagnostics)
+            found = user_file(name, body.path, self.request, self.diagnostics)
             good = good and found is not None
             if found is not None:
                 self.files[f"reward:{name}"] = found[0]

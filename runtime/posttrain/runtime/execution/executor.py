@@ -57,7 +57,7 @@ class _Execution:
         self.dependencies = StepDependencies(
             self.steps, context.selection.skipped if context.selection else frozenset()
         )
-        self.integrity = IntegrityChecker(context.home.store)
+        self.integrity = IntegrityChecker(context.home.store.find)
         self.resources = ResourcePool(context.machine, context.home.gpu_locks)
         self.data_first = DataFirst(plan, self.steps)
         self.failed_legs: set[str] = set()

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from posttrain.runtime.store import runs
 from posttrain.runtime.store.home import Home
-from posttrain.runtime.store.runs import find_step_outline, last_run, list_runs, step_ids
+from posttrain.runtime.store.integrity import IntegrityChecker
+from posttrain.runtime.store.runs import find_step_key, last_run, list_runs, step_ids
 from posttrain.spec.document_json import DocumentError
 from posttrain.spec.suggestions import hint
 
@@ -32,11 +33,24 @@ def find_run(home: Home, name: str | None) -> Path:
     return matching[0]
 
 
+class DamagedProduct(Exception):
+    """The product of a step, or one that it depends on, does not match its digests."""
+
+
 def find_product(home: Home, run: Path, id: str) -> Path | None:
-    """The files of the product of a step; None when the step has not finished."""
+    """The files of the product of a step, which match their digests; None when the step has not finished."""
     check_step(run, id)
-    outline = find_step_outline(home, run, id)
-    return outline.files if outline else None
+    key = find_step_key(run, id)
+    if key is None or not (home.store.root / key).exists():
+        return None
+    product = home.store.find_outline(key)
+    if product is None:
+        raise DamagedProduct(f"the product of `{id}` is damaged: its manifest is missing or damaged")
+    damage = IntegrityChecker(home.store.find_outline).check(product)
+    if damage is not None:
+        what = "" if damage.key == key else f"the product {damage.key[:10]}, on which it depends: "
+        raise DamagedProduct(f"the product of `{id}` is damaged: {what}{damage.reason}")
+    return product.files
 
 
 def check_step(run: Path, id: str) -> None:

@@ -12,7 +12,7 @@ from posttrain.runtime.report import redaction
 from posttrain.runtime.report.events_reader import log_tail, read_breakdowns, read_step_events
 from posttrain.runtime.report.number_format import finite_or_none, mapping_or_empty
 from posttrain.runtime.report.run_record import RunRecord, StepEvents, StepRecord
-from posttrain.runtime.secret_masking import secret_values
+from posttrain.runtime.secret_masking import proxy_passwords, secret_values
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import DamagedJournal, Journal, JournalEntry
 from posttrain.runtime.store.runs import load_plan, run_key
@@ -39,7 +39,8 @@ def read_run(home: Home, run: Path, environment: Mapping[str, str] = os.environ)
         read_errors.append("The plan of this run is not readable. This page uses the journal alone.")
         plan = _plan_from_journal(run.name, journal.entries)
     names = {name for step in plan.steps for name in step.secrets}
-    secrets = secret_values(resolve_secrets(tuple(sorted(names)), environment).values())
+    resolved = resolve_secrets(tuple(sorted(names)), environment).values()
+    secrets = secret_values((*resolved, *proxy_passwords(environment)))
     steps = tuple(
         _step(home, run, step, journal.entries.get(step.id), secrets, read_errors) for step in plan.steps
     )

@@ -4,13 +4,15 @@ A cast never rounds a value, drops it or makes it null. A value that does not fi
 names the row.
 """
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.sources.type_inference import is_readable_as, mismatch_message
 from posttrain.spec.column_types import Columns, Type
 from posttrain.spec.sql_types import column_type, quote_identifier, sql_type
 
+_COLUMNS_PER_QUERY = 500
 _JSON_TYPES = {
     "text": "'VARCHAR', 'BIGINT', 'UBIGINT', 'DOUBLE', 'BOOLEAN'",
     "integer": "'BIGINT', 'UBIGINT'",
@@ -21,8 +23,12 @@ _JSON_TYPES = {
 
 def load_json_columns(connection: Any, table: str, columns: Columns) -> None:
     """Create the table `source` from a table whose columns are all JSON."""
-    for name, type in columns.items():
-        _check_values(connection, table, name, type)
+    for group in _column_groups(columns):
+        bad = [f"count_if({_misfit_condition(name, columns[name])})" for name in group]
+        counts = connection.execute(f"SELECT {', '.join(bad)} FROM {table}").fetchone()
+        for name, count in zip(group, counts, strict=True):
+            if count:
+                _report_misfit(connection, table, name, columns[name])
     _create_source(
         connection,
         table,
@@ -71,29 +77,41 @@ def _create_source(connection: Any, table: str, expressions: dict[str, str]) -> 
 
 def check_columns_not_empty(connection: Any, table: str, columns: Columns) -> None:
     """Raise StepError for a column that is null in every row: its name is probably wrong."""
-    for name in columns:
-        values, rows = connection.execute(
-            f"SELECT count({quote_identifier(name)}), count(*) FROM {table}"
-        ).fetchone()
-        if rows and not values:
-            raise StepError(f"the column `{name}` is null in every row", "correct `columns`")
+    for group in _column_groups(columns):
+        counts = ", ".join(f"count({quote_identifier(name)})" for name in group)
+        rows, *values = connection.execute(f"SELECT count(*), {counts} FROM {table}").fetchone()
+        for name, count in zip(group, values, strict=True):
+            if rows and not count:
+                raise StepError(f"the column `{name}` is null in every row", "correct `columns`")
 
 
-def _check_values(connection: Any, table: str, name: str, type: Type) -> None:
-    """Raise StepError for the first row whose value does not fit the type."""
+def _column_groups(columns: Columns) -> Iterator[Sequence[str]]:
+    """The columns in groups, one query for each.
+
+    The time of a query grows with the width of the table. One query for each column takes minutes."""
+    names = list(columns)
+    for start in range(0, len(names), _COLUMNS_PER_QUERY):
+        yield names[start : start + _COLUMNS_PER_QUERY]
+
+
+def _misfit_condition(name: str, type: Type) -> str:
+    """An SQL condition that is true if the JSON value of a column does not fit the type."""
     column = quote_identifier(name)
     not_null = f"{column} IS NOT NULL AND json_type({column}) != 'NULL'"
-    bad = connection.execute(
+    return f"{not_null} AND NOT coalesce({_type_condition(column, type)}, false)"
+
+
+def _report_misfit(connection: Any, table: str, name: str, type: Type) -> NoReturn:
+    """Raise StepError for the first row whose value does not fit the type."""
+    column = quote_identifier(name)
+    row, value = connection.execute(
         f"SELECT row_number, {column} FROM (SELECT row_number() OVER () AS row_number, {column} FROM {table})"
-        f" WHERE {not_null} AND NOT coalesce({_type_condition(column, type)}, false)"
-        " ORDER BY row_number LIMIT 1"
+        f" WHERE {_misfit_condition(name, type)} ORDER BY row_number LIMIT 1"
     ).fetchone()
-    if bad is not None:
-        shown = str(bad[1]) if len(str(bad[1])) <= 80 else f"{str(bad[1])[:77]}..."
-        raise StepError(
-            f"row {bad[0]}: {mismatch_message(name, type, shown)}",
-            "correct the row or declare another type",
-        )
+    shown = str(value) if len(str(value)) <= 80 else f"{str(value)[:77]}..."
+    raise StepError(
+        f"row {row}: {mismatch_message(name, type, shown)}", "correct the row or declare another type"
+    )
 
 
 def _type_condition(value: str, type: Type, depth: int = 0) -> str:

@@ -9,12 +9,21 @@ from posttrain.spec.extension import NullStats
 _NULL = "nothing"  # the type of a null, assignable to every other type
 
 
+# Most values of wide rows are scalars.
+_SCALAR_TYPES: Mapping[type, Type] = {type(None): _NULL, bool: "boolean", float: "number", str: "text"}
+
+
 def infer_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
     """The type of each column that any row has, in order of appearance."""
     types: Columns = {}
     for row in rows:
         for name, value in row.items():
-            types[name] = _join_types(types.get(name, _NULL), type_of(value))
+            found = _SCALAR_TYPES.get(type(value)) or type_of(value)
+            known = types.get(name)
+            if known is None:
+                types[name] = found
+            elif found != known:
+                types[name] = _join_types(known, found)
     return {name: "any" if _NULL in type else type for name, type in types.items()}
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from posttrain.runtime import atomic_io
 from posttrain.runtime.store.document_files import write_document
 from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.integrity import integrity_problem
 from posttrain.runtime.store.key_diff import describe_change
 from posttrain.runtime.store.products import Product, Store
 
@@ -96,7 +97,7 @@ def _describe_differences(step: "Step", product: Product, others: list[str]) -> 
 
 def adopt(home: Home, step: "Step", old: Product, because: str) -> Product:
     """Publish an older product under the key of the step, by hard links. The caller holds the lock."""
-    damage = home.store.integrity_problem(old)
+    damage = integrity_problem(old)
     if damage is not None:
         raise AdoptionError(f"the older product {old.key[:10]} is damaged: {damage}")
     adoptable, _ = differing_parts(step, old, home.store)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from posttrain.runtime.store.file_locks import is_held, try_lock
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import DamagedJournal, Journal
-from posttrain.runtime.store.products import base_keys
+from posttrain.runtime.store.product_outline import base_keys
 from posttrain.runtime.store.runs import load_plan, run_key
 
 if TYPE_CHECKING:

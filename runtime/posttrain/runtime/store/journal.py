@@ -58,6 +58,8 @@ class Journal:
     def __init__(self, path: Path, *, read: bool = False) -> None:
         if read and not path.exists():
             raise DamagedJournal(f"the journal {path} is missing")
+        if read and not path.stat().st_size:  # SQLite would take it for a new database
+            raise DamagedJournal(f"the journal {path} is empty")
         self._path = path
         self._db = sqlite3.connect(path, isolation_level=None)
         try:

@@ -5,13 +5,19 @@ possible.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from posttrain.runtime import atomic_io
 from posttrain.runtime.store.document_files import read_limited
 from posttrain.spec.document_json import DocumentError, has_valid_checksum, parse_json_object
 from posttrain.spec.record import record
+
+# In the product of an adapter, the record of the model that it was trained on.
+BASE_FILE = "base.json"
+_KEY = re.compile(r"[0-9a-f]{64}\Z")
 
 
 @record(kw_only=True)
@@ -21,8 +27,18 @@ class ProductOutline:
     folder: Path
     facts: Mapping[str, Any]
     cost: Mapping[str, Any]
-    # The expected size of every file.
+    # The expected size and the sha256 of every file.
     sizes: Mapping[str, int]
+    digests: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        return self.folder.name
+
+    @property
+    def base_keys(self) -> tuple[str, ...]:
+        """The keys of the products that this one requires: the base model of an adapter."""
+        return base_keys(self.folder) if BASE_FILE in self.digests else ()
 
     @property
     def files(self) -> Path:
@@ -46,13 +62,22 @@ def read_product_outline(folder: Path) -> ProductOutline | None:
         return None
     if not has_valid_checksum(manifest):
         return None
-    sizes = {name: _mapping(item).get("size") for name, item in _mapping(manifest.get("files")).items()}
+    files = {name: _mapping(item) for name, item in _mapping(manifest.get("files")).items()}
+    sizes = {name: item.get("size") for name, item in files.items()}
     return ProductOutline(
         folder=folder,
         facts=_known_facts(_mapping(manifest.get("facts"))),
         cost=_mapping(manifest.get("cost")),
         sizes={name: size for name, size in sizes.items() if isinstance(size, int)},
+        digests={name: str(item.get("sha256")) for name, item in files.items()},
     )
+
+
+def base_keys(folder: Path) -> tuple[str, ...]:
+    """The keys of the products that the product in a folder requires, whatever its manifest says."""
+    found = atomic_io.read_json(folder / "files" / BASE_FILE)
+    key = found.get("key") if isinstance(found, dict) else None
+    return (key,) if isinstance(key, str) and _KEY.match(key) else ()
 
 
 def _known_facts(facts: Mapping[str, Any]) -> Mapping[str, Any]:

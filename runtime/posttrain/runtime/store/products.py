@@ -8,7 +8,6 @@ A product is published by one rename of a complete folder that is on the disk. T
 cover the files; the checksum of the manifest covers facts and verdicts.
 """
 
-import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.store.document_files import read_document, write_document
-from posttrain.runtime.store.product_outline import ProductOutline, files_have_sizes, read_product_outline
+from posttrain.runtime.store.product_outline import (
+    BASE_FILE,
+    ProductOutline,
+    base_keys,
+    files_have_sizes,
+    read_product_outline,
+)
 from posttrain.spec.document_json import DocumentError, NewerFormatError
 from posttrain.spec.keys import digest
 from posttrain.spec.record import record
@@ -26,7 +31,6 @@ if TYPE_CHECKING:
     from posttrain.spec.product_manifest import Manifest
 
 _QUARANTINE = ".damaged"
-_KEY = re.compile(r"[0-9a-f]{64}\Z")
 
 
 @record
@@ -59,9 +63,14 @@ class Product:
         return {name: item.size for name, item in self.manifest.files.items()}
 
     @property
+    def digests(self) -> Mapping[str, str]:
+        """The sha256 of every file."""
+        return {name: item.sha256 for name, item in self.manifest.files.items()}
+
+    @property
     def content_digest(self) -> str:
         """One digest of the files of the product, independent of its key."""
-        return digest({name: item.sha256 for name, item in self.manifest.files.items()})
+        return digest(self.digests)
 
     @property
     def adoption_note(self) -> str:
@@ -74,9 +83,7 @@ class Product:
     @property
     def base_keys(self) -> tuple[str, ...]:
         """The keys of the products that this one requires: the base model of an adapter."""
-        from posttrain.runtime.models.peft_adapters import BASE_FILE
-
-        return base_keys(self.folder) if BASE_FILE in self.manifest.files else ()
+        return base_keys(self.folder) if BASE_FILE in self.digests else ()
 
 
 class Store:
@@ -135,16 +142,6 @@ class Store:
         quarantine = self.root / _QUARANTINE
         yield from sorted(quarantine.iterdir()) if quarantine.is_dir() else ()
 
-    def integrity_problem(self, product: Product) -> str | None:
-        """The first file that does not match its digest, as text; None when the product is intact."""
-        for name, item in product.manifest.files.items():
-            path = product.files / name
-            if not path.is_file():
-                return f"{name} is missing"
-            if atomic_io.sha256_file(path) != item.sha256:
-                return f"{name} does not match the digest in its manifest"
-        return None
-
     def quarantine(self, key: str) -> Path | None:
         """Move the folder of a key to the quarantine, so that the product can be rebuilt."""
         folder = self.root / key
@@ -174,12 +171,3 @@ class Store:
         self.quarantine(key)  # an unusable product, because of which the step ran again
         staged.rename(self.root / key)
         atomic_io.sync_folder(self.root)
-
-
-def base_keys(folder: Path) -> tuple[str, ...]:
-    """The keys of the products that the product in a folder requires, whatever its manifest says."""
-    from posttrain.runtime.models.peft_adapters import BASE_FILE
-
-    found = atomic_io.read_json(folder / "files" / BASE_FILE)
-    key = found.get("key") if isinstance(found, dict) else None
-    return (key,) if isinstance(key, str) and _KEY.match(key) else ()

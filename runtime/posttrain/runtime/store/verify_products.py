@@ -6,6 +6,7 @@ from pathlib import Path
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.integrity import integrity_problem
 from posttrain.runtime.store.product_outline import ProductOutline
 from posttrain.runtime.store.products import Product, Store
 from posttrain.runtime.store.verify_findings import Finding, VerifyProgress, finding_text
@@ -41,7 +42,7 @@ def _finding(store: Store, key: str, step: str, error: DocumentError) -> Finding
 def _find_problem(store: Store, product: Product, progress: VerifyProgress) -> str | None:
     """The problem of a product with a valid manifest, as text; None when it is intact."""
     progress.count("files", len(product.manifest.files))
-    what = store.integrity_problem(product) or _find_stray_file(product)
+    what = integrity_problem(product) or _find_stray_file(product)
     if what is not None:
         return what
     missing = next((base for base in product.base_keys if not _is_known(store, base)), None)

@@ -16,12 +16,13 @@ from posttrain.spec.journal_records import JournalStep
 from posttrain.spec.plan import Plan
 
 _JOURNAL = "journal.sqlite"
+_RUN_FILES = ("plan.json", _JOURNAL, "report.html")
 
 
 def verify_runs(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
     for run in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
         # A client that died before it wrote its plan left an empty folder, with nothing to verify.
-        if not run.is_dir() or not (run / "plan.json").exists():
+        if not run.is_dir() or not any((run / name).exists() for name in _RUN_FILES):
             continue
         progress.count("runs")
         if is_held(home.run_lock(run)):
@@ -35,7 +36,8 @@ def _verify_run(home: Home, run: Path, progress: VerifyProgress) -> Iterator[Fin
     try:
         plan = read_plan(run)
     except DocumentError as error:
-        text = f"its plan is not readable: {finding_text(error)}"
+        exists = (run / "plan.json").exists()
+        text = f"its plan is not readable: {finding_text(error)}" if exists else "its plan is missing"
         yield Finding(kind="run", name=run.name, step="plan", problem=text)
     try:
         journal = Journal(run / _JOURNAL, read=True)
@@ -82,8 +84,10 @@ def _find_mismatch(run: Path, plan: Plan | None, journal: Journal, progress: Ver
     if known is not None and known != plan_digest(run):
         return "the plan is not the one that the journal was started with"
     expected = [(step.id, run_key(step, run.name)) for step in plan.steps]
-    # The client can have died between the plan and the first row.
-    if entries and [(entry.id, entry.key) for entry in entries] != expected:
+    # The client can have died between the plan and the first row, but not after it wrote a report.
+    if (entries or (run / "report.html").exists()) and [
+        (entry.id, entry.key) for entry in entries
+    ] != expected:
         return "its steps do not match the plan"
     return None
 
