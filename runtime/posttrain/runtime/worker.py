@@ -1,4 +1,4 @@
-"""Runs one step in a process of its own: `python -m posttrain.runtime.worker WORK PARENT`.
+"""Runs one step in a process of its own: `python -m posttrain.runtime.worker WORK`.
 
 The worker reads WORK/record/step.json and WORK/job.json, runs the entry of the step, and writes a receipt
 or a failure at the end. Only these two files report a result.
@@ -28,6 +28,7 @@ from posttrain.runtime.errors import (
 )
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.plan_params import read_step, read_step_params
+from posttrain.runtime.process_tree import die_with_parent
 from posttrain.runtime.step_context import StepContext, StopRequest
 from posttrain.runtime.store.checksums import with_checksum
 
@@ -162,15 +163,5 @@ def exit_process(status: int) -> NoReturn:
     os._exit(status)
 
 
-def die_with_parent(parent: int, how: int = signal.SIGKILL) -> None:
-    """Have the kernel signal this process when its parent dies."""
-    import ctypes
-
-    ctypes.CDLL(None).prctl(1, int(how))  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:  # the parent died before the prctl call
-        os._exit(FAILED)
-
-
 if __name__ == "__main__":
-    die_with_parent(int(sys.argv[2]))
     exit_process(main(Path(sys.argv[1])))

@@ -21,6 +21,7 @@ from typing import Any
 from posttrain.runtime.distributed.process_group import broadcast, is_rank_zero
 from posttrain.runtime.distributed.vllm_rollouts import NO_USAGE_STATS
 from posttrain.runtime.distributed.watchdog import watch_process
+from posttrain.runtime.child_process import supervised_command
 from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.models import peft_adapters
 from posttrain.runtime.process_environment import subprocess_environment
@@ -121,7 +122,7 @@ def start_server(line: list[str], environment: Mapping[str, str], port: int, wor
     log = work / "record" / LOG
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "posttrain.runtime.child_process", str(os.getpid()), *line],
+            supervised_command(*line, end_signal=signal.SIGTERM),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
