@@ -7,7 +7,7 @@ The second one kills it immediately. A thread ends the process if the run itself
 import contextlib
 import os
 import signal
-import sys
+import stat
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -51,18 +51,21 @@ def leave_terminal() -> None:
     """Discard further output to the closed terminal: writing to it is an error."""
     with contextlib.suppress(OSError):
         nowhere = os.open(os.devnull, os.O_RDWR)
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                if stream.isatty():
-                    os.dup2(nowhere, stream.fileno())
+        for stream in (1, 2):
+            with contextlib.suppress(OSError):
+                # A closed terminal is no longer a terminal for `isatty`, but still a device.
+                if stat.S_ISCHR(os.fstat(stream).st_mode):
+                    os.dup2(nowhere, stream)
         os.close(nowhere)
 
 
 def _end_in_time(stopping: StopRequest, ended: Event, note: Callable[[str], None]) -> None:
     """End the process if the run does not: its main thread can be in a call that does not return."""
-    note(
-        f"stopping at the next checkpoint, within {stopping.seconds:g} s; interrupt again to stop immediately"
-    )
+    with contextlib.suppress(OSError):  # the terminal is gone
+        note(
+            f"stopping at the next checkpoint, within {stopping.seconds:g} s; interrupt again to stop"
+            " immediately"
+        )
     killed_at: float | None = None
     while not ended.wait(_POLL_SECONDS):
         if stopping.level > 1:
