@@ -73,6 +73,8 @@ class ProgressDisplay(RunObserver):
                 self._begin(id)
             case "warning":
                 self._warn(id, known)
+            case "details":
+                self.note(known["text"])
             case _:
                 self._end(id, state, known)
 

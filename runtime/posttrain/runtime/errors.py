@@ -4,6 +4,8 @@ import errno
 import os
 from typing import Any
 
+from posttrain.runtime.user_errors import FIX_EXTENSION, extension_traceback
+
 STOPPED = 75  # EX_TEMPFAIL: stopped on request, resumes later
 FAILED = 1
 NO_SPACE = 74  # EX_IOERR: the failure could not be recorded
@@ -12,10 +14,12 @@ NO_SPACE = 74  # EX_IOERR: the failure could not be recorded
 class StepError(Exception):
     """An expected failure of a step, with cause and advice. Any other exception is an internal error."""
 
-    def __init__(self, message: str, advice: str = "", *, retriable: bool = False) -> None:
+    def __init__(self, message: str, advice: str = "", *, retriable: bool = False, details: str = "") -> None:
         super().__init__(message)
         self.advice = advice
         self.retriable = retriable
+        # Several lines: of a failure in the user's code, its traceback and what it was called with.
+        self.details = details
 
 
 class Interrupted(Exception):
@@ -27,12 +31,19 @@ def as_step_error(error: BaseException) -> StepError:
     if isinstance(error, StepError):
         return error
     kind = type(error).__name__
-    return StepError(f"{kind}: {error}" if str(error) else kind, _advice(error))
+    message = f"{kind}: {error}" if str(error) else kind
+    details = extension_traceback(error)
+    return StepError(message, FIX_EXTENSION if details else _advice(error), details=details)
 
 
 def failure_record(error: StepError) -> dict[str, Any]:
     """The JSON record of a failure."""
-    return {"message": str(error), "advice": error.advice, "retriable": error.retriable}
+    return {
+        "message": str(error),
+        "advice": error.advice,
+        "retriable": error.retriable,
+        "details": error.details,
+    }
 
 
 def _advice(error: BaseException) -> str:

@@ -113,11 +113,12 @@ def _write_receipt(context: StepContext, cost: dict[str, Any]) -> None:
 
 def _write_failure(work: Path, error: BaseException, cost: dict[str, Any]) -> int:
     """Record the failure of the step; return NO_SPACE when even that fails."""
+    failure = as_step_error(error)
     try:
-        atomic_io.write_json(
-            work / "failure.json", {**failure_record(as_step_error(error)), "cost": cost}, sync=False
-        )
-        if not isinstance(error, StepError):
+        atomic_io.write_json(work / "failure.json", {**failure_record(failure), "cost": cost}, sync=False)
+        if failure.details:
+            sys.stderr.write(f"{failure}\n{failure.details}\n")
+        elif not isinstance(error, StepError):
             traceback.print_exception(error)
     except OSError:
         return NO_SPACE

@@ -252,6 +252,9 @@ class _Execution:
         if progress.step.on_failure == "stop":
             self.failed_legs.add(progress.step.leg)  # other legs of a matrix continue
         cost: dict[str, Any] = failure.get("cost", {})
+        details = failure.get("details", "")
+        if details:
+            self.context.on_state_change(progress.step.id, "details", {"text": details})
         self._set_state(progress, "failed", failure["message"], advice=failure["advice"], cost=cost)
 
     def _commit(self, progress: StepProgress, receipt: Mapping[str, Any]) -> None:

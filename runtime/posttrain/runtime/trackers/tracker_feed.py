@@ -6,6 +6,7 @@ recognize it). After a failure, the feed pauses until the step ends, and then re
 """
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 from posttrain.runtime import atomic_io
 from posttrain.runtime.trackers.metrics_reader import MetricPoint, MetricsReader
 from posttrain.runtime.trackers.tracker_protocol import MetricSink, TrackedStep
+from posttrain.runtime.user_errors import foreign_traceback
 
 OpenSink = Callable[[TrackedStep], MetricSink]
 _NOTHING_SENT = (-1, 0)
@@ -82,4 +84,6 @@ class TrackerFeed:
             work()
         except Exception as error:
             self._sink = None
+            # In the log of the trackers, and without our own frames.
+            sys.stderr.write(f"{self.name}:\n{foreign_traceback(error)}\n")
             self.error = " ".join(f"{type(error).__name__}: {error}".split())[:300]
