@@ -31,6 +31,7 @@ from posttrain.runtime.plan_params import read_step, read_step_params
 from posttrain.runtime.process_tree import die_with_parent
 from posttrain.runtime.step_context import StepContext, StopRequest
 from posttrain.runtime.store.checksums import with_checksum
+from posttrain.runtime.trl_compat.bounded_templates import bound_chat_templates
 
 if TYPE_CHECKING:
     from resource import struct_rusage
@@ -64,6 +65,7 @@ def main(work: Path) -> int:
 
 def run_step(context: StepContext) -> None:
     """Run the step in the number of processes that the plan sets."""
+    bound_chat_templates()
     run = load_entry(context.step.entry)
     if context.step.launch.processes == 1:
         run(context)
