@@ -2,7 +2,7 @@
 
 import getpass
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,6 +43,16 @@ def forkserver_environment(caller: Mapping[str, str]) -> dict[str, str]:
     found = {name: value for name, value in caller.items() if _action(name) == "pass"}
     fixed = {rule.name: rule.value for rule in RULES.values() if "{work}" not in rule.value}
     return found | exempt_loopback(found) | _fill_in(fixed, {"cpus": "1", "secrets": ""})
+
+
+def tracker_environment(patterns: Iterable[str], caller: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the process of the trackers: those of the machine and of its network, and `patterns`."""
+    exact = {pattern for pattern in patterns if not pattern.endswith("*")}
+    prefixes = tuple(pattern[:-1] for pattern in patterns if pattern.endswith("*"))
+    declared = {name: caller[name] for name in caller if name in exact or name.startswith(prefixes)}
+    if HUB_CREDENTIAL in exact:
+        declared |= resolve_secrets((HUB_CREDENTIAL,), caller)
+    return forkserver_environment(caller) | declared
 
 
 def resolve_secrets(names: tuple[str, ...], caller: Mapping[str, str]) -> dict[str, str]:

@@ -12,8 +12,8 @@ import pytest
 from posttrain.runtime.distributed import process_group, rank_failures, rank_launcher
 from posttrain.runtime.errors import FAILED, NO_SPACE, StepError
 from posttrain.runtime.events import EventWriter
-from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.process_tree import die_with_parent
+from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.worker import exit_process
 from posttrain.spec.plan import Launch, SourceLocation, Step
 

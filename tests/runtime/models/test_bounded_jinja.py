@@ -12,7 +12,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.models.bounded_jinja import MAX_TEMPLATE_CHARS, BoundedEnvironment
 
-NAMESPACE = "{% set ns = namespace(a=START) %}{% for i in range(60) %}{% set ns.a = NEXT %}{% endfor %}{{ ns.a }}"
+NAMESPACE = (
+    "{% set ns = namespace(a=START) %}{% for i in range(60) %}{% set ns.a = NEXT %}{% endfor %}{{ ns.a }}"
+)
 BIG = "{% set big = 'x' * 9000000 %}{% for i in range(99999) %}{% set c = WORK %}{% endfor %}"
 
 

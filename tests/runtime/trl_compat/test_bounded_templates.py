@@ -33,7 +33,9 @@ def test_the_library_has_no_limit(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_rendering_is_limited(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
-        chat_template_utils, "ImmutableSandboxedEnvironment", chat_template_utils.ImmutableSandboxedEnvironment
+        chat_template_utils,
+        "ImmutableSandboxedEnvironment",
+        chat_template_utils.ImmutableSandboxedEnvironment,
     )
     bound_chat_templates()
     chat_template_utils._compile_jinja_template.cache_clear()

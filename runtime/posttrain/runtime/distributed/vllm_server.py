@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -18,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.child_process import supervised_command
 from posttrain.runtime.distributed.process_group import broadcast, is_rank_zero
 from posttrain.runtime.distributed.vllm_rollouts import NO_USAGE_STATS
 from posttrain.runtime.distributed.watchdog import watch_process
-from posttrain.runtime.child_process import supervised_command
 from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.models import peft_adapters
 from posttrain.runtime.process_environment import subprocess_environment

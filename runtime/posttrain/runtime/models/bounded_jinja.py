@@ -313,9 +313,13 @@ def _estimated_size(name: str, values: Sequence[Any]) -> int:
         longest = max((len(v) for t in tables for v in t.values() if isinstance(v, str)), default=1)
         return len(first) * longest
     if name == "join":
-        separator, items = (first, others[0]) if isinstance(first, str) else (others[0] if others else "", first)
+        separator, items = (
+            (first, others[0]) if isinstance(first, str) else (others[0] if others else "", first)
+        )
         return len(separator) * len(items) if isinstance(items, Sized) and isinstance(separator, str) else 0
-    widths = [len(value) if isinstance(value, str) else value for value in others if isinstance(value, str | int)]
+    widths = [
+        len(value) if isinstance(value, str) else value for value in others if isinstance(value, str | int)
+    ]
     if name == "replace":
         old, new = [*[value for value in others if isinstance(value, str)], "", ""][:2]
         return (first.count(old) if isinstance(first, str) else 0) * len(new)

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.catalog import CATALOG
-from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.child_process import supervised_command
+from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.process_environment import forkserver_environment, step_environment
 from posttrain.runtime.process_tree import kill_tree
 from posttrain.spec.extension import Extension, Runner

@@ -12,6 +12,7 @@ from typing import IO
 
 from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.child_process import supervised_command
+from posttrain.runtime.process_environment import tracker_environment
 from posttrain.runtime.process_tree import kill_tree
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.runs import run_key
@@ -64,6 +65,7 @@ class TrackerLauncher:
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=subprocess.STDOUT,
+            env=tracker_environment(_declared_variables(trackers), os.environ),
             start_new_session=True,  # Ctrl-C must not reach the trackers
         )
 
@@ -89,6 +91,11 @@ class TrackerLauncher:
         for line in _read_text(self._run / WARNINGS_FILE).splitlines():
             warning = json.loads(line)
             self._note(f"tracking: {warning['step']}: {warning['message']}")
+
+
+def _declared_variables(trackers: Sequence[str]) -> list[str]:
+    found = [CATALOG.find("tracker", name) for name in trackers]
+    return [pattern for one in found if isinstance(one, Tracker) for pattern in one.variables]
 
 
 def installed_trackers(trackers: Sequence[str], note: Note) -> list[str]:

@@ -16,7 +16,6 @@ from posttrain.spec.column_types import Interval
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 from posttrain.spec.field_types import Items
 
-
 _ADVICE = (
     "fix the function, and test it with `recipe reward`; `on_error: abstain` leaves such rows without a value"
 )
