@@ -23,7 +23,11 @@ stages:
     script:
       - sh
       - -c
-      - 'test -e FOLDER/started && exit 0; trap "" TERM INT HUP; touch FOLDER/started; while :; do sleep 1; done'
+      - |
+        test -e FOLDER/started && exit 0
+        trap "" TERM INT HUP
+        touch FOLDER/started
+        while :; do sleep 1; done
 """
 
 

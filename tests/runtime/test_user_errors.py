@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -171,8 +170,6 @@ def test_only_the_first_errors_are_printed(capsys: pytest.CaptureFixture[str]):
 
 
 def test_an_error_of_our_own_keeps_its_whole_traceback():
-    try:
-        {}["x"]
-    except KeyError as error:
-        assert extension_traceback(error) == ""
-    assert sys.exc_info() == (None, None, None)
+    with pytest.raises(KeyError) as raised:
+        assert {}["x"]
+    assert extension_traceback(raised.value) == ""

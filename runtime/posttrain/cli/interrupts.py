@@ -1,7 +1,7 @@
 """Handles Ctrl-C, SIGTERM, and SIGHUP, which a closed terminal sends.
 
-The first signal stops the run at the next checkpoint of each step, and kills it when the time for that is over.
-The second one kills it immediately. A thread ends the process if the run itself does not return in time.
+The first signal stops the run at the next checkpoint of each step, and kills it when the time for that is
+over. The second one kills it immediately. A thread ends the process if the run itself does not return.
 """
 
 import contextlib

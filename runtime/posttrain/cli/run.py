@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     "--stop-timeout",
     type=click.FloatRange(min=0),
     default=DEFAULT_STOP_SECONDS,
-    show_default=True,
     envvar="RECIPE_STOP_TIMEOUT",
     metavar="SECONDS",
-    help="The time that steps have to save a checkpoint after Ctrl-C or SIGTERM. Those that still run then are"
-    " killed; the next run resumes them from their last checkpoint.",
+    help="The time that steps have to save a checkpoint after Ctrl-C or SIGTERM; default:"
+    " $RECIPE_STOP_TIMEOUT, or 60. Those that still run then are killed; the next run resumes them from their"
+    " last checkpoint.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
 def command(

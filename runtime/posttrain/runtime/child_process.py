@@ -2,10 +2,10 @@
 
 `python -m posttrain.runtime.child_process PARENT SIGNAL MODULE ...`
 
-This process is the supervisor. It passes SIGTERM on to the child, and exits with the status of the child. When
-its own parent PARENT dies, the child receives SIGNAL, and every other descendant SIGTERM, so that programs can
-end their own children. What still runs 10 seconds later is killed. A descendant cannot escape by a new session
-or a double fork: the supervisor is their subreaper (`process_tree.py`).
+This process is the supervisor. It passes SIGTERM on to the child, and exits with the status of the child.
+When its own parent PARENT dies, the child receives SIGNAL, and every other descendant SIGTERM, so that
+programs can end their own children. What still runs 10 seconds later is killed. A descendant cannot escape by
+a new session or a double fork: the supervisor is their subreaper (`process_tree.py`).
 """
 
 import os

@@ -104,7 +104,7 @@ class _Forkserver:
         os.close(lock)
         self._send({"ended": number, "status": os.waitstatus_to_exitcode(status)})
 
-    def end(self, *_: Any) -> NoReturn:
+    def end(self, *_signal: Any) -> NoReturn:
         """Kill the workers, end what they have started, and exit."""
         for pid, _, _ in self.workers.values():
             with contextlib.suppress(ProcessLookupError):

@@ -46,7 +46,7 @@ def forkserver_environment(caller: Mapping[str, str]) -> dict[str, str]:
 
 
 def tracker_environment(patterns: Iterable[str], caller: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the process of the trackers: those of the machine and of its network, and `patterns`."""
+    """The variables of the trackers: those of the machine and of its network, and those in `patterns`."""
     exact = {pattern for pattern in patterns if not pattern.endswith("*")}
     prefixes = tuple(pattern[:-1] for pattern in patterns if pattern.endswith("*"))
     declared = {name: caller[name] for name in caller if name in exact or name.startswith(prefixes)}

@@ -26,7 +26,7 @@ class _Registry(BaseHTTPRequestHandler):
         self.send_header("WWW-Authenticate", self.challenge.replace("HOST", self.headers["Host"]))
         self.end_headers()
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *_: object) -> None:
         """Print nothing."""
 
 

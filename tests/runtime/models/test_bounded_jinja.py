@@ -1,6 +1,6 @@
 """Chat templates with a limit on their work: what renders is unchanged, and what grows without end fails."""
 
-from datetime import datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,8 @@ def growing(start: str, following: str) -> str:
 ENDLESS = {
     "a range": "{% for i in range(10**12) %}{% endfor %}",
     "nested loops": "{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}",
-    "a filtered loop": "{% for i in range(99999) %}{% for j in range(99999) if false %}{% endfor %}{% endfor %}",
-    "continue": "{% for i in range(99999) %}{% for j in range(99999) %}{% continue %}{% endfor %}{% endfor %}",
+    "a filtered loop": "{% for i in range(99999) %}{% for j in range(99999) if 0 %}{% endfor %}{% endfor %}",
+    "continue": "{% for i in range(9999) %}{% for j in range(9999) %}{% continue %}{% endfor %}{% endfor %}",
     "plain text": "{% for i in range(99999) %}" + "x" * 100000 + "{% endfor %}",
     "a repetition": "{{ 'x' * 10**9 }}",
     "a repeated list": "{{ ([1] * 10**9)|length }}",
@@ -115,7 +115,7 @@ def render(kind: type[ImmutableSandboxedEnvironment], source: str, messages: lis
 
     environment = kind(trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols])
     environment.globals["raise_exception"] = raise_exception
-    environment.globals["strftime_now"] = lambda form: datetime(2026, 1, 2).strftime(form)
+    environment.globals["strftime_now"] = lambda form: date(2026, 1, 2).strftime(form)
     # Transformers adds the block `generation`, which has no output of its own.
     source = source.replace("{% generation %}", "").replace("{% endgeneration %}", "")
     source = source.replace("{%- generation %}", "").replace("{%- endgeneration %}", "")

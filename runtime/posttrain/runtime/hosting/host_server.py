@@ -113,7 +113,7 @@ def _call_handler(handler: Handler, message: Any, folders: list[str]) -> dict[st
 
 
 def _describe_error(error: BaseException, folders: list[str]) -> dict[str, Any]:
-    """The error with its traceback from the user's code on. User files have names relative to their folder."""
+    """The error with its traceback from the user's code on. User files have names without their folder."""
     text = f"{type(error).__name__}: {error}"[:500]
     try:
         whole = traceback.TracebackException.from_exception(error)
@@ -135,8 +135,8 @@ def _user_frames(stack: "traceback.StackSummary", folders: list[str]) -> "list[t
     frames = [frame for frame in stack if frame.filename != __file__ and "importlib" not in frame.filename]
     shown = frames[-_MAX_FRAMES:]
     for frame in shown:
-        frame.line  # read from the file before its name changes
-        for folder in folders:
+        text = frame.line  # the line is read from the file here, before the name changes
+        for folder in folders if text is not None else ():
             if frame.filename.startswith(folder + os.sep):
                 frame.filename = os.path.relpath(frame.filename, folder)
     return shown

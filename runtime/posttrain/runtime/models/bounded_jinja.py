@@ -1,9 +1,9 @@
 """A Jinja sandbox with a limit on the work of one rendering, for chat templates.
 
-A template comes with a model or from a user, and may loop over a conversation without an end in sight. The limit
-counts steps of loops, calls of macros, and the sizes of the values that operations read or create. It does not
-measure time: a template succeeds or fails on every machine alike. Operations whose result can be much larger than
-their operands, such as a repetition or a text format, are estimated before they run.
+A template comes with a model or from a user, and can loop endlessly. The limit counts steps of loops, calls
+of macros, and the sizes of the values that operations read or create. It does not measure time: a template
+succeeds or fails on every machine alike. Operations whose result can be much larger than their operands, such
+as a repetition or a text format, are estimated before they run.
 """
 
 import re
@@ -100,14 +100,11 @@ class _Budget(threading.local):
 
 
 class _BoundedTemplate(Template):
-    environment: "BoundedEnvironment"
-
-    def new_context(
-        self, vars: dict[str, Any] | None = None, shared: bool = False, locals: Any = None
-    ) -> Context:
-        """Start a rendering."""
-        self.environment.budget.reset(vars)
-        return super().new_context(vars, shared, locals)
+    def new_context(self, *args: Any, **options: Any) -> Context:
+        """Start a rendering. The first argument has the variables of the template."""
+        environment: Any = self.environment
+        environment.budget.reset(args[0] if args else options.get("vars"))
+        return super().new_context(*args, **options)
 
 
 class _Filters(dict[str, Any]):
@@ -215,54 +212,35 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 class _Limiter(NodeTransformer):
     """Adds the limits to the syntax tree of a template."""
 
-    def visit_For(self, node: nodes.For) -> nodes.Node:
+    def visit(self, node: nodes.Node, *args: Any, **options: Any) -> nodes.Node:
         self.generic_visit(node)
-        node.iter = _filtered(node.iter, _LOOP)
-        node.body.insert(0, _step(node))
+        match node:
+            case nodes.For():
+                node.iter = _filtered(node.iter, _LOOP)
+                node.body.insert(0, _step(node))
+            case nodes.Macro() | nodes.CallBlock():
+                node.body.insert(0, _step(node, _MACRO_UNITS))
+            case nodes.Compare():
+                node.expr = _charged(node.expr)
+                for operand in node.ops:
+                    operand.expr = _charged(operand.expr)
+            case nodes.Concat():
+                node.nodes = [_charged(operand) for operand in node.nodes]
+                return _charged(node)
+            case nodes.List() | nodes.Dict():
+                return _charged(node)
+            case nodes.Tuple(ctx="load") | nodes.Getitem(ctx="load", arg=nodes.Slice()):
+                return _charged(node)
+            case _:
+                pass
         return node
-
-    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
-        self.generic_visit(node)
-        node.body.insert(0, _step(node, _MACRO_UNITS))
-        return node
-
-    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
-        self.generic_visit(node)
-        node.body.insert(0, _step(node, _MACRO_UNITS))
-        return node
-
-    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
-        self.generic_visit(node)
-        node.expr = _charged(node.expr)
-        for operand in node.ops:
-            operand.expr = _charged(operand.expr)
-        return node
-
-    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
-        self.generic_visit(node)
-        return _charged(node) if isinstance(node.arg, nodes.Slice) and node.ctx == "load" else node
-
-    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:
-        self.generic_visit(node)
-        return _charged(node) if node.ctx == "load" else node
-
-    def _visit_value(self, node: nodes.Expr) -> nodes.Node:
-        self.generic_visit(node)
-        return _charged(node)
-
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
-        self.generic_visit(node)
-        node.nodes = [_charged(operand) for operand in node.nodes]
-        return _charged(node)
-
-    visit_List = visit_Dict = _visit_value
 
 
 def _charged(node: nodes.Expr) -> nodes.Expr:
     return node if isinstance(node, nodes.Const) else _filtered(node, _CHARGE)
 
 
-def _filtered(node: nodes.Expr, name: str, *args: nodes.Expr) -> nodes.Filter:
+def _filtered(node: Any, name: str, *args: nodes.Expr) -> nodes.Filter:
     return nodes.Filter(node, name, list(args), [], None, None, lineno=node.lineno)
 
 

@@ -2,7 +2,7 @@
 
 A template that loops does not return, and one that doubles a text takes all memory.
 
-    transformers/utils/chat_template_utils.py:489 `_cached_compile_jinja_template`: `ImmutableSandboxedEnvironment(`
+    transformers/utils/chat_template_utils.py:489 `_cached_compile_jinja_template`: `jinja_env = Immutable`
 """
 
 import sys

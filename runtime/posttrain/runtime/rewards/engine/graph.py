@@ -94,7 +94,7 @@ class Graph:
         return [*named, self.returns]
 
     def measurable_columns(self, columns: Mapping[str, Column]) -> dict[str, Column]:
-        """The data columns that a metric can have as its node: numbers and conditions that the graph reads."""
+        """The data columns that a metric can have as its node: the numbers and conditions that are read."""
         return {
             name: _clean_column(columns[name], type)
             for name, type in self.reads.items()
