@@ -5,6 +5,8 @@ can run it. It reads requests, one JSON object per line: the arguments of a func
 episode. It answers each with one line. Output of the user code goes to the log of the step.
 """
 
+import contextlib
+import ctypes
 import importlib.util
 import json
 import os
@@ -15,6 +17,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, TextIO
 
+_PR_SET_CHILD_SUBREAPER = 36
 _MAX_FRAMES, _MAX_CAUSES, _MAX_CHARS = 20, 5, 6000
 Handler = Callable[[Any], dict[str, Any]]
 
@@ -22,6 +25,9 @@ Handler = Callable[[Any], dict[str, Any]]
 def main(kind: str, file: str, name: str, params: str, folders: list[str]) -> None:
     responses = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # stdout to stderr, so that prints of user code do not mix with responses
+    with contextlib.suppress(OSError, AttributeError):
+        # Daemons of the user code remain descendants of this process, and end with it.
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
     sys.path[:1] = folders  # replaces the folder of this file
     try:
