@@ -2,7 +2,7 @@
 
 import getpass
 import os
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -70,9 +70,10 @@ def subprocess_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def without_secrets() -> Generator[None]:
-    """Remove the step's secrets from this process while it runs a program that a model wrote."""
-    names = [name for name in os.environ.get(_WITHHELD_NAMES, "").split(",") if name in os.environ]
+def without_secrets(keep: Sequence[str] = ()) -> Generator[None]:
+    """Remove the step's secrets from this process while it runs code of others, except those in `keep`."""
+    withheld = os.environ.get(_WITHHELD_NAMES, "").split(",")
+    names = [name for name in withheld if name in os.environ and name not in keep]
     removed = {name: os.environ.pop(name) for name in names}
     try:
         yield

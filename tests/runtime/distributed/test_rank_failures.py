@@ -126,3 +126,12 @@ def test_a_process_without_room_for_its_word_is_no_riddle(tmp_path: Path) -> Non
     assert status == NO_SPACE
     (tmp_path / "scratch").unlink()
     assert "free space" in rank_failures.first_failure(tmp_path, {0: status}, 2).advice
+
+
+def test_the_details_of_a_failed_process_reach_the_step(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    error = StepError("the reward node `x`: ValueError: no", details='  File "grade.py", line 3, in score')
+    rank_failures.record_failure(tmp_path, 1, error)
+    found = rank_failures.first_failure(tmp_path, {1: 1}, 2)
+    assert found.details == error.details
+    assert "process 1 of 2" in str(found)

@@ -25,7 +25,7 @@ def record_failure(work: Path, rank: int, error: BaseException) -> int:
     at = time.monotonic()  # comparable between the processes of one machine
     try:
         atomic_io.write_json(_failure_path(work, rank), {**failure_record(as_step_error(error)), "at": at})
-        if not isinstance(error, StepError):
+        if not isinstance(error, StepError):  # the worker prints the details of a StepError
             traceback.print_exception(error)
     except OSError:
         return NO_SPACE
@@ -49,7 +49,8 @@ def first_failure(work: Path, failed: dict[int, int], world_size: int) -> StepEr
     note = reported[rank]
     others = "".join(f"; process {other} {_describe_exit(code)}" for other, code in silent.items())
     message = f"{note['message']} (process {rank} of {world_size}{others})"
-    return StepError(message, note["advice"], retriable=bool(note["retriable"]))
+    details = note.get("details", "")
+    return StepError(message, note["advice"], retriable=bool(note["retriable"]), details=details)
 
 
 def _unreported_failure(rank: int, world_size: int, code: int) -> StepError:
