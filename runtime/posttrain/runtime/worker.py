@@ -1,4 +1,4 @@
-"""Runs one step in a process of its own: `python -m posttrain.runtime.worker WORK PARENT`.
+"""Runs one step in a process of its own: `python -m posttrain.runtime.worker WORK`.
 
 The worker reads WORK/record/step.json and WORK/job.json, runs the entry of the step, and writes a receipt
 or a failure at the end. Only these two files report a result.
@@ -27,9 +27,11 @@ from posttrain.runtime.errors import (
 )
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.plan_params import read_step, read_step_params
+from posttrain.runtime.process_tree import die_with_parent
 from posttrain.runtime.step_context import StepContext, StopRequest
 from posttrain.runtime.store.document_files import read_document, write_document
 from posttrain.runtime.store.workdir import write_receipt
+from posttrain.runtime.trl_compat.bounded_templates import bound_chat_templates
 from posttrain.spec.document_json import DocumentError
 from posttrain.spec.step_records import Job
 
@@ -65,6 +67,7 @@ def main(work: Path) -> int:
 
 def run_step(context: StepContext) -> None:
     """Run the step in the number of processes that the plan sets."""
+    bound_chat_templates()
     run = load_entry(context.step.entry)
     if context.step.launch.processes == 1:
         run(context)
@@ -114,9 +117,12 @@ def _stop_handler(stop: StopRequest) -> Callable[[int, Any], None]:
 
 def _write_failure(work: Path, error: BaseException, cost: dict[str, Any]) -> int:
     """Record the failure of the step; return NO_SPACE when even that fails."""
+    failure = as_step_error(error)
     try:
-        write_document(work / "failure.json", failure_record(as_step_error(error), cost), sync=False)
-        if not isinstance(error, StepError):
+        write_document(work / "failure.json", failure_record(failure, cost), sync=False)
+        if failure.details:
+            sys.stderr.write(f"{failure}\n{failure.details}\n")
+        elif not isinstance(error, StepError):
             traceback.print_exception(error)
     except OSError:
         return NO_SPACE
@@ -162,15 +168,5 @@ def exit_process(status: int) -> NoReturn:
     os._exit(status)
 
 
-def die_with_parent(parent: int, how: int = signal.SIGKILL) -> None:
-    """Have the kernel signal this process when its parent dies."""
-    import ctypes
-
-    ctypes.CDLL(None).prctl(1, int(how))  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:  # the parent died before the prctl call
-        os._exit(FAILED)
-
-
 if __name__ == "__main__":
-    die_with_parent(int(sys.argv[2]))
     exit_process(main(Path(sys.argv[1])))

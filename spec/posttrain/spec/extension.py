@@ -260,6 +260,8 @@ class Tracker(Extension):
     # The module that it requires, and the extra of this package that installs it.
     module: str
     extra: str
+    # The environment variables that its process gets, also secrets: names, or prefixes with a final `*`.
+    variables: tuple[str, ...] = ()
 
 
 class Catalog(Protocol):

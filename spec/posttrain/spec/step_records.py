@@ -55,6 +55,9 @@ class Failure(Document):
 
     message: str = Field(description="What failed and why.")
     advice: str = Field(description="What to do about it.")
+    details: str = Field(
+        default="", description="The lines of the user's code that failed, with the row and its values."
+    )
     retriable: bool = Field(description="Whether another attempt can succeed.")
     cost: Cost = Field(default_factory=dict[str, float], description="Time and peak memory of the attempt.")
     format: Literal[1] = Field(default=1, description="Version of the format.")

@@ -28,7 +28,7 @@ def record_failure(work: Path, rank: int, error: BaseException) -> int:
     try:
         failure = RankFailure(**dict(failure_record(as_step_error(error))), at=at)
         write_document(_failure_path(work, rank), failure)
-        if not isinstance(error, StepError):
+        if not isinstance(error, StepError):  # the worker prints the details of a StepError
             traceback.print_exception(error)
     except OSError:
         return NO_SPACE
@@ -52,7 +52,7 @@ def first_failure(work: Path, failed: dict[int, int], world_size: int) -> StepEr
     note = reported[rank]
     others = "".join(f"; process {other} {_describe_exit(code)}" for other, code in silent.items())
     message = f"{note.message} (process {rank} of {world_size}{others})"
-    return StepError(message, note.advice, retriable=note.retriable)
+    return StepError(message, note.advice, retriable=note.retriable, details=note.details)
 
 
 def _read_failure(path: Path) -> RankFailure | None:

@@ -277,6 +277,8 @@ class _Execution:
         self._release(progress)
         if progress.step.on_failure == "stop":
             self.failed_legs.add(progress.step.leg)  # other legs of a matrix continue
+        if failure.details:
+            self.context.on_state_change(progress.step.id, "details", {"text": failure.details})
         self._set_state(progress, "failed", failure.message, advice=failure.advice, cost=dict(failure.cost))
 
     def _commit(self, progress: StepProgress, receipt: Receipt) -> None:

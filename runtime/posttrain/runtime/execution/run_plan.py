@@ -98,7 +98,7 @@ def run_plan(
                 stop_request=stop_request,
                 machine=machine,
             )
-            with _launch_trackers(plan, home, run, options, observer), observer.execution(run):
+            with _launch_trackers(context, plan, run, options, observer), observer.execution(run):
                 states = execute(plan, context)
             finish_run(journal, states)
     finally:
@@ -131,13 +131,13 @@ def _check_start(
 
 
 def _launch_trackers(
-    plan: Plan, home: Home, run: Path, options: RunOptions, observer: RunObserver
+    context: RunContext, plan: Plan, run: Path, options: RunOptions, observer: RunObserver
 ) -> AbstractContextManager[object]:
     if not plan.tracking or not options.track:
         return nullcontext()
     from posttrain.runtime.trackers.tracker_launcher import TrackerLauncher
 
-    return TrackerLauncher(plan, home, run, observer.note)
+    return TrackerLauncher(plan, context.home, run, observer.note, lambda: context.stop_request.level > 1)
 
 
 def _with_report(home: Home, result: RunResult) -> RunResult:

@@ -8,6 +8,7 @@ Two clients of one home can follow the same step. A lock lets one of them feed a
 over when the first ends.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from posttrain.runtime import atomic_io
 from posttrain.runtime.store.file_locks import Lock, try_lock
 from posttrain.runtime.trackers.metrics_reader import MetricPoint, MetricsReader
 from posttrain.runtime.trackers.tracker_protocol import MetricSink, TrackedStep
+from posttrain.runtime.user_errors import foreign_traceback
 
 OpenSink = Callable[[TrackedStep], MetricSink]
 _NOTHING_SENT = (-1, 0)
@@ -103,4 +105,6 @@ class TrackerFeed:
             work()
         except Exception as error:
             self._sink = None
+            # In the log of the trackers, and without our own frames.
+            sys.stderr.write(f"{self.name}:\n{foreign_traceback(error)}\n")
             self.error = " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -9,6 +9,7 @@ from posttrain.runtime.errors import StepError
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
 from posttrain.spec.model_declaration import RandomInit, Tokenizer
+from posttrain.spec.model_files import MAX_FILE_BYTES
 from posttrain.spec.process_variables import HUB_CREDENTIAL
 from posttrain.spec.step_params.artifact_params import ModelStepParams
 
@@ -118,6 +119,12 @@ def _convert(folder: Path, dtype: str) -> None:
 
 def check_published(folder: Path, name: str) -> None:
     """Refuse a model that needs custom code or pickled weights."""
+    for file, most in MAX_FILE_BYTES.items():
+        if (folder / file).exists() and (folder / file).stat().st_size > most:
+            raise StepError(
+                f"the {file} of `{name}` has more than {most // 2**20} MiB, so it is not a file of a model",
+                "check its name and revision",
+            )
     config = atomic_io.read_json(folder / "config.json")
     if not isinstance(config, dict):
         problem = "is corrupt" if (folder / "config.json").exists() else "is missing, so it is not a model"
