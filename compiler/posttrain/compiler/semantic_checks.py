@@ -20,6 +20,7 @@ from posttrain.compiler.data.datasets import CompiledDataset, check_datasets
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.environments.checked_environment import CheckedEnvironment
 from posttrain.compiler.model_checks import ModelFiles, check_models, model_shapes
+from posttrain.compiler.model_support import check_quantized_checkpoints
 from posttrain.compiler.resolution.lineage import Lineage, model_lineages
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.rewards.graph import RewardGraph, build_graph
@@ -150,6 +151,7 @@ def _check_across_stages(found: CheckedRecipe, request: CompileRequest, diagnost
     resolved = found.resolved
     trained = trained_models(resolved, found.trainings, found.lineages, found.shapes)
     check_training_stages(resolved, found.trainings, trained, request.catalog, diagnostics)
+    check_quantized_checkpoints(resolved, trained, request, diagnostics)
     check_named_parts(resolved, found.rows, diagnostics)
     check_leakage(resolved, found.gates, diagnostics)
     check_inloop_evals(resolved, found.trainings, found.evals, diagnostics)
