@@ -14,7 +14,7 @@ from posttrain.runtime.models.model_loader import load_for_training, load_model
 from posttrain.runtime.verbs.model import check_published, run
 from posttrain.spec.architectures.unsupported_checkpoints import checkpoint_problem
 
-TEXT = {
+TEXT: dict[str, Any] = {
     "hidden_size": 16,
     "intermediate_size": 16,
     "num_hidden_layers": 1,
@@ -23,7 +23,12 @@ TEXT = {
     "head_dim": 8,
     "vocab_size": 23,
 }
-SEES = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+SEES: dict[str, Any] = {
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+}
 
 
 def vision_model(folder: Path) -> None:
@@ -142,6 +147,7 @@ def test_the_head_of_a_published_scorer_must_exist(tmp_path: Path) -> None:
 def test_a_conversion_of_the_dtype_keeps_the_head_of_a_scorer(tmp_path: Path) -> None:
     given = tmp_path / "given"
     scorer(given)
+    expected = load_model(given).score.weight
     (tmp_path / "out").mkdir()
     files = {f"model/{path.name}": path for path in given.iterdir()}
     params = SimpleNamespace(
@@ -154,12 +160,15 @@ def test_a_conversion_of_the_dtype_keeps_the_head_of_a_scorer(tmp_path: Path) ->
         "Qwen2ForSequenceClassification",
         "torch.bfloat16",
     )
-    assert converted.score.weight.float().allclose(load_model(given).score.weight, atol=1e-2)
+    assert converted.score.weight.float().allclose(expected, atol=1e-2)
 
 
 def training_context(folder: Path) -> Any:
     events: list[dict[str, Any]] = []
-    emit = lambda kind, **about: events.append({"kind": kind, **about})  # noqa: E731
+
+    def emit(kind: str, **about: Any) -> None:
+        events.append({"kind": kind, **about})
+
     params = SimpleNamespace(adapter=None, seed=0, weights_dtype="auto")
     return SimpleNamespace(
         events=SimpleNamespace(emit=emit, log=events), inputs={"model": folder}, params=params, work=folder
