@@ -16,7 +16,7 @@ from posttrain.spec.step_params.artifact_params import ModelStepParams
 EXTENSION = Verb(
     name="model",
     summary="A model folder with weights and tokenizer.",
-    version=2,
+    version=3,
     stack=("torch", "transformers", "tokenizers", "safetensors"),
     preload=("torch", "transformers.modeling_utils"),
 )
