@@ -117,7 +117,8 @@ def test_the_table_has_every_column_that_the_trainer_reads(config: str) -> None:
         found = _ACCESS.findall(Path(spec.origin).read_text())
         keys |= {name for names in found for name in names if name}
     assert READ & keys, "the pattern finds columns"
-    for key in keys - READ - MADE_BY_TRL:
+    own = {key for key in keys if "KL_" in key}  # the mismatched completions, which the KTO trainer makes
+    for key in keys - own - READ - MADE_BY_TRL:
         column = INTERPRETED_COLUMNS.get(key)
         assert column is not None, f"{config}: `{key}` is not in the table"
         is_known = not column.trainers or config in column.trainers
