@@ -90,7 +90,8 @@ def _check_full_precision(folder: Path) -> None:
 
 
 def _warn_about_ignored_weights(context: StepContext, model: Any, folder: Path) -> None:
-    loaded = model.get_base_model() if peft_adapters.is_adapter(folder) else model
+    # A product of an adapter is merged, or stays an adapter on its base model.
+    loaded = model.get_base_model() if hasattr(model, "get_base_model") else model
     ignored = ignored_weights(loaded, _full_weights_below(folder))
     if ignored:
         message = f"transformers does not load {format_names(ignored)}; the trained model lacks them"
