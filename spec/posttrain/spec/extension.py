@@ -133,6 +133,8 @@ class InferredSchema:
     rows: int | None
     # The columns with nulls in the rows that were checked.
     nulls: Mapping[str, NullStats] = field(default_factory=dict[str, NullStats])
+    # The fields of the turns in columns of conversations, each with the first row that has a value for it.
+    turn_fields: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
 
 @record(kw_only=True)
@@ -170,6 +172,9 @@ class DataOp(Extension):
     # The name of another dataset that the step reads, and the check of that dataset's columns.
     other_dataset: Callable[[Any], str | None] = lambda _: None
     check_other_columns: Callable[[Any, Columns], None] = lambda _params, _columns: None
+    # Raises ValueError for fields of turns that the step would lose. It gets those that are known before the
+    # run, by column, each with the first row that has it; the run checks every row.
+    check_turn_fields: Callable[[Any, Mapping[str, Mapping[str, str]]], None] = lambda _params, _fields: None
 
 
 @record(kw_only=True)

@@ -9,8 +9,10 @@ from typing import Any, NoReturn
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.sources.type_inference import is_readable_as, mismatch_message
+from posttrain.runtime.turn_fields import check_turn_fields
 from posttrain.spec.column_types import Columns, Type
-from posttrain.spec.sql_types import column_type, quote_identifier, sql_type
+from posttrain.spec.message_fields import MESSAGE_FIELDS
+from posttrain.spec.sql_types import column_type, quote_identifier, sql_type, struct_fields
 
 _COLUMNS_PER_QUERY = 500
 _JSON_TYPES = {
@@ -23,6 +25,9 @@ _JSON_TYPES = {
 
 def load_json_columns(connection: Any, table: str, columns: Columns) -> None:
     """Create the table `source` from a table whose columns are all JSON."""
+    for name, type in columns.items():
+        if type == "messages":
+            check_turn_fields(connection, table, name)
     for group in _column_groups(columns):
         bad = [f"count_if({_misfit_condition(name, columns[name])})" for name in group]
         counts = connection.execute(f"SELECT {', '.join(bad)} FROM {table}").fetchone()
@@ -54,13 +59,21 @@ def load_typed_columns(connection: Any, table: str, columns: Columns) -> None:
     sql_types = {str(row[0]): str(row[1]) for row in rows}
     check_columns_exist(columns, found)
     for name, type in columns.items():
-        if not is_readable_as(type, found[name]):
+        if type == "messages" and _has_message_fields(sql_types[name]):
+            check_turn_fields(connection, table, name)
+        elif not is_readable_as(type, found[name]):
             raise StepError(mismatch_message(name, type, sql_types[name]))
     _create_source(
         connection,
         table,
         {name: _convert_expression(quote_identifier(name), type) for name, type in columns.items()},
     )
+
+
+def _has_message_fields(sql: str) -> bool:
+    """Whether a database type is a list of structs with `role` and `content` as text, and maybe more."""
+    fields = struct_fields(sql.removesuffix("[]")) or {}
+    return sql.endswith("[]") and all(fields.get(name) == "VARCHAR" for name in MESSAGE_FIELDS)
 
 
 def check_columns_exist(columns: Columns, found: Columns) -> None:
@@ -138,6 +151,9 @@ def _cast_expression(value: str, type: Type) -> str:
     """An SQL expression that casts the JSON value to this type."""
     if type == "any":
         return value
+    if type == "messages":  # a cast to a struct rejects other fields, even without a value
+        turn = "{'role': turn ->> '$.role', 'content': turn ->> '$.content'}"
+        return f"list_transform(CAST({value} AS JSON[]), lambda turn: {turn})"
     return f"({value} ->> '$')" if type == "text" else f"CAST({value} AS {sql_type(type)})"
 
 
