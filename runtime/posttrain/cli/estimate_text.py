@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 
 BLANK = ""
+IN_LOOP_EVALUATION = "in-loop evaluation"
 # The kinds of steps that have a time estimate.
 _TIMED_KINDS = ("train", "eval", "generate")
 
@@ -35,7 +36,7 @@ def total_estimate(steps: "Sequence[Step]") -> str:
     seconds, dollars = _known_values(steps, "seconds"), _known_values(steps, "dollars")
     if not seconds:
         return format_dollars(sum(dollars)) if dollars else BLANK
-    unknown = sum(step.kind in _TIMED_KINDS and not _known_values([step], "seconds") for step in steps)
+    unknown = sum(step.kind in _TIMED_KINDS and not _is_time_known(step) for step in steps)
     text = f"{'at least' if unknown else 'about'} {format_duration(sum(seconds))}{_time_range(steps)}"
     text += f", {format_dollars(sum(dollars))}" if dollars else ""
     if not unknown:
@@ -43,6 +44,28 @@ def total_estimate(steps: "Sequence[Step]") -> str:
     estimates = [step.estimate for step in steps if step.estimate]
     why = next((one["unknown_reason"] for one in estimates if "unknown_reason" in one), "")
     return f"{text}; {unknown} of unknown duration" + (f": {why}" if why else "")
+
+
+def _is_time_known(step: "Step") -> bool:
+    """Whether a step has a time that includes all of its parts."""
+    return bool(_known_values([step], "seconds")) and "unknown_reason" not in (step.estimate or {})
+
+
+def part_times(steps: "Iterable[Step]") -> str:
+    """The time of each kind of part, over several steps; empty unless there are several kinds."""
+    totals: dict[str, float] = {}
+    for step in steps:
+        for part in (step.estimate or {}).get("parts", ()):
+            kind = _part_kind(part["name"])
+            totals[kind] = totals.get(kind, 0.0) + part["seconds"]
+    if len(totals) < 2:
+        return BLANK
+    return ", ".join(f"{kind} {format_short_duration(seconds)}" for kind, seconds in totals.items())
+
+
+def _part_kind(name: str) -> str:
+    """The kind of a part: evaluations have the name of their eval, and frozen models that of their role."""
+    return IN_LOOP_EVALUATION if name.startswith(IN_LOOP_EVALUATION) else name
 
 
 def _known_values(steps: "Iterable[Step]", name: str) -> list[float]:

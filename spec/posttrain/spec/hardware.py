@@ -7,6 +7,9 @@ from pydantic import Field
 from posttrain.spec.declaration_fields import Declaration
 
 
+DEFAULT_MEMORY_HEADROOM = 0.1
+
+
 class Rollouts(Declaration):
     """Generation of rollouts during training, for online methods such as grpo."""
 
@@ -61,6 +64,13 @@ class Hardware(Declaration):
     nodes: int = Field(default=1, ge=1, description="Number of machines.")
     cpus: int | None = Field(default=None, ge=1, description="CPU cores of each computing step. Default: 1.")
     memory_gb: float | None = Field(default=None, gt=0, le=1e6, description="Main memory per machine, in GB.")
+    memory_headroom: float = Field(
+        default=DEFAULT_MEMORY_HEADROOM,
+        ge=0,
+        lt=1,
+        description="Fraction of each GPU's memory that the placement of a training stage leaves free, because"
+        " the memory estimate has errors. Raise it after an out-of-memory error.",
+    )
     price_per_hour: float | None = Field(
         default=None, ge=0, le=1e6, description="Price per machine and hour, for cost estimates."
     )

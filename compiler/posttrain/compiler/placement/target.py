@@ -7,7 +7,7 @@ from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.compiler.facts.accelerators import Device, accelerator_names, find_accelerator
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.hardware import Hardware
+from posttrain.spec.hardware import DEFAULT_MEMORY_HEADROOM, Hardware
 from posttrain.spec.suggestions import hint
 
 UNKNOWN_GPU = Code(
@@ -32,6 +32,8 @@ class Target(NamedTuple):
     nodes: int
     # Whether the memory of the device is known. For a CPU, it is known if the recipe sets it.
     memory_known: bool = True
+    # The fraction of the memory that the placement of a training leaves free.
+    memory_headroom: float = DEFAULT_MEMORY_HEADROOM
 
     @property
     def processes(self) -> int:
@@ -56,7 +58,7 @@ def resolve_target(hardware: Hardware, diagnostics: Diagnostics) -> Target | Non
         return None
     if hardware.price_per_hour is not None:
         device = device._replace(dollars_per_hour=hardware.price_per_hour / count)
-    return Target(device, count, hardware.nodes)
+    return Target(device, count, hardware.nodes, memory_headroom=hardware.memory_headroom)
 
 
 def _cpu_target(hardware: Hardware) -> Target:
@@ -66,7 +68,8 @@ def _cpu_target(hardware: Hardware) -> Target:
     device = device._replace(dollars_per_hour=price)
     if hardware.memory_gb is None:
         return Target(device, 0, hardware.nodes, memory_known=False)
-    return Target(device._replace(memory=int(hardware.memory_gb * GB)), 0, hardware.nodes)
+    limited = device._replace(memory=int(hardware.memory_gb * GB))
+    return Target(limited, 0, hardware.nodes, memory_headroom=hardware.memory_headroom)
 
 
 def _report_unknown_gpu(kind: str, count: int, diagnostics: Diagnostics) -> None:
