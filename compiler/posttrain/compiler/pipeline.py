@@ -109,8 +109,19 @@ def _compile_leg(
     recipe = build_typed_recipe(filled, diagnostics)
     resolved = resolve_names(recipe, request.catalog, diagnostics)
     checked = check_semantics(resolved, request, diagnostics)
-    placed = _place_stages(checked, diagnostics)
+    placed = _add_api_estimates(checked, _place_stages(checked, diagnostics))
     return None if diagnostics.has_errors else lower(checked, placed, request)
+
+
+def _add_api_estimates(
+    checked: CheckedRecipe, placed: Mapping[str, StagePlacement]
+) -> Mapping[str, StagePlacement]:
+    """Estimate the calls of endpoints. Recipes without endpoints skip the imports for it."""
+    if not checked.resolved.recipe.endpoints:
+        return placed
+    from posttrain.compiler.api_costs.api_estimates import add_api_estimates
+
+    return add_api_estimates(checked, placed)
 
 
 def _place_stages(checked: CheckedRecipe, diagnostics: Diagnostics) -> Mapping[str, StagePlacement]:
