@@ -31,7 +31,9 @@ _MAX_CONSECUTIVE_FAILURES = 20
 
 def run(context: StepContext[GenerationParams], model_spec: ModelTarget) -> "HttpGenerator":
     assert model_spec.endpoint is not None, f"{model_spec.name} is not an endpoint"
-    return HttpGenerator(connect_endpoint(model_spec.endpoint, context.params.access[model_spec.name]))
+    access = context.params.access[model_spec.name]
+    record = context.work / "record"
+    return HttpGenerator(connect_endpoint(model_spec.name, model_spec.endpoint, access, record))
 
 
 class HttpGenerator:
