@@ -61,7 +61,11 @@ class Hardware(Declaration):
     """The target machine. It can differ from the machine that compiles the recipe."""
 
     gpus: str | None = Field(default=None, description="Number and type of GPUs, such as 8xH100-80GB.")
-    nodes: int = Field(default=1, ge=1, description="Number of machines.")
+    nodes: int = Field(
+        default=1,
+        ge=1,
+        description="Number of machines to plan for. posttrain cannot run a stage on more than one yet.",
+    )
     cpus: int | None = Field(default=None, ge=1, description="CPU cores of each computing step. Default: 1.")
     memory_gb: float | None = Field(default=None, gt=0, le=1e6, description="Main memory per machine, in GB.")
     memory_headroom: float = Field(

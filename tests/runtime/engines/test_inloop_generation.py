@@ -26,7 +26,9 @@ class Trainer:
         self.model = model
 
 
-def run_rank(rank: int, world: int, folder: Path, model: Any, tokenizer: Any, options: dict[str, Any]) -> None:
+def run_rank(
+    rank: int, world: int, folder: Path, model: Any, tokenizer: Any, options: dict[str, Any]
+) -> None:
     """One process of an evaluation. Rank 0 generates twice, as for two evals."""
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(world)}
     torch.set_num_threads(1)

@@ -14,9 +14,7 @@ ANSWERS: dict[str, Any] = {
     "openai": {"usage": {"prompt_tokens": 12, "completion_tokens": 5, "total_tokens": 17}},
     "openrouter": {"usage": {"prompt_tokens": 12, "completion_tokens": 5}},
     "anthropic": {"usage": {"input_tokens": 4, "cache_read_input_tokens": 8, "output_tokens": 5}},
-    "gemini": {
-        "usageMetadata": {"promptTokenCount": 12, "candidatesTokenCount": 2, "thoughtsTokenCount": 3}
-    },
+    "gemini": {"usageMetadata": {"promptTokenCount": 12, "candidatesTokenCount": 2, "thoughtsTokenCount": 3}},
 }
 
 

@@ -115,7 +115,11 @@ def test_an_engine_in_sleep_mode_is_woken_and_sleeps_again() -> None:
     engine = Engine(sleep=True)
     trainer = a_trainer(engine, step=4, loaded=4)  # the weights of this step have been discarded since
     evaluate(trainer)
-    assert [engine.calls[0], engine.calls[1], engine.calls[-1]] == ["sync", ("wake", "kv_cache"), ("sleep", 2)]
+    assert [engine.calls[0], engine.calls[1], engine.calls[-1]] == [
+        "sync",
+        ("wake", "kv_cache"),
+        ("sleep", 2),
+    ]
     assert engine._llm_weights_sleeping
 
 

@@ -42,7 +42,9 @@ def stage_calls(name: str, checked: CheckedRecipe) -> Iterator[ApiCalls]:
         for target, endpoint in found.inference.endpoints.items():
             yield _completion_calls(name, target, endpoint, found, items, checked)
         models = len(found.inference.targets)
-        yield from _judge_calls(found.graph, _times(items, models), found.stage.sampling.max_tokens, name, checked)
+        yield from _judge_calls(
+            found.graph, _times(items, models), found.stage.sampling.max_tokens, name, checked
+        )
     elif name in checked.generations:
         yield from _generation_calls(name, checked.generations[name], checked)
     elif name in checked.benchmarks:

@@ -33,9 +33,7 @@ def prompt_tokens(stage: str, declared: Any, checked: CheckedRecipe) -> TokenRan
     ranges = [_message_tokens(text) for text in texts] if known else [TokenRange(*ASSUMED_PROMPT)]
     shots = getattr(declared, "few_shot", None)
     many = 1 + (shots.num_fewshot if shots is not None else 0)
-    return TokenRange(
-        many * min(one.least for one in ranges), many * max(one.most for one in ranges)
-    )
+    return TokenRange(many * min(one.least for one in ranges), many * max(one.most for one in ranges))
 
 
 def _message_tokens(text: str) -> TokenRange:

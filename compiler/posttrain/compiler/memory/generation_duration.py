@@ -33,7 +33,9 @@ class Seconds(NamedTuple):
     most: float
 
 
-def generation_seconds(model: Shape, rollout: RolloutWorkload, device: Device, work: CompletionWork) -> Seconds:
+def generation_seconds(
+    model: Shape, rollout: RolloutWorkload, device: Device, work: CompletionWork
+) -> Seconds:
     """Return the time in which the devices generate the completions side by side."""
     if not work.completions:
         return Seconds(0.0, 0.0)

@@ -17,9 +17,7 @@ def startup_share(workload: Workload) -> TimeShare:
     weights += sum(model_states.frozen_weight_bytes(workload, one) for one in workload.frozen)
     best, worst = _transfer_seconds(weights)
     why = f"imports, {format_gib(weights)} of weights"
-    return TimeShare(
-        "startup", PROCESS_START_SECONDS[0] + best, PROCESS_START_SECONDS[1] + worst, why
-    )
+    return TimeShare("startup", PROCESS_START_SECONDS[0] + best, PROCESS_START_SECONDS[1] + worst, why)
 
 
 def checkpoint_share(workload: Workload, count: int) -> TimeShare:

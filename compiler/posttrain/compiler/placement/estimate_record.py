@@ -84,7 +84,9 @@ def time_record(shares: Iterable[TimeShare], gpus: int, target: Target) -> dict[
 def total_record(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the sums of the parts, and the parts."""
     return {
-        **{name: round(sum(one[name] for one in parts)) for name in ("seconds", "seconds_min", "seconds_max")},
+        **{
+            name: round(sum(one[name] for one in parts)) for name in ("seconds", "seconds_min", "seconds_max")
+        },
         "dollars": round(sum(one["dollars"] for one in parts), 2),
         "parts": parts,
     }

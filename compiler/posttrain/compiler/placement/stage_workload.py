@@ -183,9 +183,7 @@ def build_workload(
     requirements: StageRequirements, choice: PlacementChoice, refused: frozenset[int] = frozenset()
 ) -> Workload:
     sharded = choice.strategy in ("zero3", "fsdp")
-    shared = uses_rollout_engine(
-        choice.rollout, choice.strategy, adapter=requirements.adapter is not None
-    )
+    shared = uses_rollout_engine(choice.rollout, choice.strategy, adapter=requirements.adapter is not None)
     rows = choice.micro_batch_size * requirements.rows_per_example
     return Workload(
         model=requirements.model,

@@ -72,7 +72,9 @@ def parse_usage(endpoint: Endpoint, answer: Any) -> TokenUsage | None:
     usage = answer.get("usage") or answer.get("usageMetadata") if isinstance(answer, dict) else None
     if not isinstance(usage, dict):
         return None
-    counts = {name: _sum_counts(usage, fields) for name, fields in _USAGE_FIELDS[endpoint["provider"]].items()}
+    counts = {
+        name: _sum_counts(usage, fields) for name, fields in _USAGE_FIELDS[endpoint["provider"]].items()
+    }
     return TokenUsage(**counts) if any(counts.values()) else None
 
 

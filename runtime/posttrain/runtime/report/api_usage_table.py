@@ -21,7 +21,10 @@ def api_usage_table(run: RunRecord) -> Markup | None:
     ]
     if not rows:
         return None
-    head = [tag("th", words, scope="col", class_="number" if place > 1 else None) for place, words in enumerate(_HEADS)]
+    head = [
+        tag("th", words, scope="col", class_="number" if place > 1 else None)
+        for place, words in enumerate(_HEADS)
+    ]
     table = tag("table", tag("thead", tag("tr", head)), tag("tbody", rows), class_="estimates")
     title = "API calls, measured and planned"
     return tag(

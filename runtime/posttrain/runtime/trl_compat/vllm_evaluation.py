@@ -64,9 +64,7 @@ class ServerGenerator:
     def fill_log(self, request: GenerationRequest) -> None:
         """Add the completions of all prompts to the log."""
         for start in range(0, len(request.prompts), _PROMPTS_PER_CALL):
-            self._fill_places(
-                request, range(start, min(start + _PROMPTS_PER_CALL, len(request.prompts)))
-            )
+            self._fill_places(request, range(start, min(start + _PROMPTS_PER_CALL, len(request.prompts))))
 
     def _fill_places(self, request: GenerationRequest, places: range) -> None:
         sampling = fill_sampling(request.sampling, self._generation_config)
