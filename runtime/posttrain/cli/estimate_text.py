@@ -117,10 +117,9 @@ def api_total(steps: "Sequence[Step]") -> Iterator[str]:
         for name in _SUMMED:
             total[name] += calls.get(name, 0.0)
     for name, total in totals.items():
-        if "price" not in total:
-            total = {key: value for key, value in total.items() if not key.startswith("dollars")}
+        priced = {key: value for key, value in total.items() if "price" in total or "dollars" not in key}
         least = "at least " if total["partial"] else ""
-        yield f"API calls of {name}: {least}{_calls_phrase(total)}"
+        yield f"API calls of {name}: {least}{_calls_phrase(priced)}"
         if "price_unknown" in total:
             yield f"  {total['price_unknown']}"
 

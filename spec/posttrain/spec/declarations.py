@@ -89,9 +89,9 @@ class Endpoint(Declaration):
     )
     price: EndpointPrice | None = Field(
         default=None,
-        description="Price for the cost estimates of the plan and for the report. Default: the provider's list"
-        " price in a table of posttrain, which ages; the plan shows its date. Set it for models that the table"
-        " lacks, and for discounts.",
+        description="Price for the cost estimates of the plan and for the report. Default: the provider's"
+        " list price in a table of posttrain, which ages; the plan shows its date. Set it for models that the"
+        " table lacks, and for discounts.",
     )
     pinned: bool = Field(
         default=False,

@@ -6,7 +6,6 @@ from pydantic import Field
 
 from posttrain.spec.declaration_fields import Declaration
 
-
 DEFAULT_MEMORY_HEADROOM = 0.1
 
 
@@ -72,8 +71,8 @@ class Hardware(Declaration):
         default=DEFAULT_MEMORY_HEADROOM,
         ge=0,
         lt=1,
-        description="Fraction of each GPU's memory that the placement of a training stage leaves free, because"
-        " the memory estimate has errors. Raise it after an out-of-memory error.",
+        description="Fraction of each GPU's memory that the placement of a training stage leaves free,"
+        " because the memory estimate has errors. Raise it after an out-of-memory error.",
     )
     price_per_hour: float | None = Field(
         default=None, ge=0, le=1e6, description="Price per machine and hour, for cost estimates."

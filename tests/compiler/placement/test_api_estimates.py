@@ -40,7 +40,10 @@ GRPO = (
     "it: {train: grpo, model: base, data: sums, reward: good, params: {max_steps: 10, num_prompts: 4,"
     " num_generations: 8, max_completion_length: 100%s}%s}"
 )
-EVAL = "check: {eval: odd, data: %s, reward: good, metrics: {r: {mean: returns}}, sampling: {n: 2, temperature: 1, max_tokens: 100}}"
+EVAL = (
+    "check: {eval: odd, data: %s, reward: good, metrics: {r: {mean: returns}},"
+    " sampling: {n: 2, temperature: 1, max_tokens: 100}}"
+)
 
 
 def compile_plan(*stages: str, price: str = "", when: str = "") -> Plan:
@@ -147,7 +150,10 @@ def test_the_dollars_of_a_step_include_its_calls() -> None:
 
 
 def test_turns_of_a_dialogue_are_counted_for_both_sides() -> None:
-    stage = "talk: {generate: critic, data: known, sampling: {max_tokens: 50}, dialogue: {with: odd, max_turns: 4}}"
+    stage = (
+        "talk: {generate: critic, data: known, sampling: {max_tokens: 50},"
+        " dialogue: {with: odd, max_turns: 4}}"
+    )
     found = {one["endpoint"]: one for one in calls(compile_plan(stage), "talk")}
     assert {name: one["calls_max"] for name, one in found.items()} == {"critic": 8, "odd": 8}
     assert {name: one["output_tokens_max"] for name, one in found.items()} == {"critic": 400, "odd": 400}

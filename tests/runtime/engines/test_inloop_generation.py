@@ -86,7 +86,7 @@ def test_several_processes_give_what_one_gives(sampled: Any, tmp_path: Path, tin
     for world in (2, 3):
         ranks = run_world(world, tmp_path, tiny_model, batch_size=2, **sampled)
         assert ranks[0]["found"] == alone["found"]
-        assert sorted(sum((one["batches"] for one in ranks), [])) == sorted(alone["batches"])
+        assert sorted(size for one in ranks for size in one["batches"]) == sorted(alone["batches"])
         assert all(one["batches"] for one in ranks), "a process generates nothing"
 
 

@@ -43,7 +43,8 @@ def generation_seconds(
     at_once = min(rollout.sequences, work.completions if rollout.engine == "transformers" else each)
     if rollout.engine == "transformers":
         # Whole batches, of which each device takes some; each runs until its longest completion ends.
-        rounds, length = -(-(-(-work.completions // at_once)) // work.gpus), rollout.completion_tokens
+        batches = -(-work.completions // at_once)
+        rounds, length = -(-batches // work.gpus), rollout.completion_tokens
     else:  # vLLM starts the next completion as soon as one ends
         rounds, length = each / at_once, work.mean_tokens
     least, most = _decode_step_seconds(model, rollout, device, at_once, length)

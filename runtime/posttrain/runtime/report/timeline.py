@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from posttrain.runtime.report.axis_scale import ticks
 from posttrain.runtime.report.api_usage_table import api_usage_table
+from posttrain.runtime.report.axis_scale import ticks
 from posttrain.runtime.report.expected_vs_measured import estimates_table, expected_seconds, expected_time
 from posttrain.runtime.report.markup import SCROLL_ROWS, Markup, join_markup, scroll_frame, tag
 from posttrain.runtime.report.number_format import (

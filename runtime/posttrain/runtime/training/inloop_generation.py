@@ -20,6 +20,9 @@ from posttrain.spec.plan import Launch
 from posttrain.spec.step_params.generation_params import SamplingOptions
 
 
+_Request = tuple[Sequence[Prompt], SamplingOptions, int]
+
+
 class ShareGenerator(Protocol):
     """A loaded model that generates a share of a request."""
 
@@ -46,7 +49,8 @@ class InLoopGenerator:
 
     def serve(self) -> None:
         """Take part in the generations of rank 0 until it calls `finish`."""
-        while (request := broadcast(None)) is not None:
+        nothing: _Request | None = None
+        while (request := broadcast(nothing)) is not None:
             self._generate(*request)
 
     def finish(self) -> None:
