@@ -19,7 +19,6 @@ from posttrain.runtime.trl_compat.vllm_evaluation import open_rollout_engine
 from posttrain.spec.plan import Launch
 from posttrain.spec.step_params.generation_params import SamplingOptions
 
-
 _Request = tuple[Sequence[Prompt], SamplingOptions, int]
 
 
