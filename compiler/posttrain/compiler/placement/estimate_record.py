@@ -7,10 +7,10 @@ from posttrain.compiler.memory.duration import ExpectedWork, TimeShare, estimate
 from posttrain.compiler.memory.memory_estimate import MemoryEstimate
 from posttrain.compiler.memory.storage_duration import checkpoint_share, startup_share
 from posttrain.compiler.memory.workload import Workload
-from posttrain.compiler.placement.inloop_evaluation import MEAN_COMPLETION_SHARE, evaluation_shares
+from posttrain.compiler.placement.assumed_lengths import MEAN_COMPLETION_SHARE, MEAN_ROW_SHARE
+from posttrain.compiler.placement.inloop_evaluation import evaluation_shares
 from posttrain.compiler.placement.placement_search import EvaluatedPlacement
 from posttrain.compiler.placement.stage_workload import (
-    MEAN_ROW_SHARE,
     StageRequirements,
     expected_work,
 )

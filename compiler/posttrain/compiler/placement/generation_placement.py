@@ -7,14 +7,15 @@ from posttrain.compiler.facts.accelerators import Device
 from posttrain.compiler.memory.duration import ExpectedWork
 from posttrain.compiler.memory.memory_estimate import MemoryEstimate, estimate_memory
 from posttrain.compiler.memory.workload import RolloutWorkload, Workload
+from posttrain.compiler.placement.assumed_lengths import MEAN_COMPLETION_SHARE, assumed_prompt_tokens
 from posttrain.compiler.placement.estimate_record import (
     ROW_COUNT_UNKNOWN,
     generation_estimate_record,
     total_record,
 )
-from posttrain.compiler.placement.inloop_evaluation import MAX_NUM_SEQS, MEAN_COMPLETION_SHARE
+from posttrain.compiler.placement.inloop_evaluation import MAX_NUM_SEQS
 from posttrain.compiler.placement.stage_placement import StagePlacement
-from posttrain.compiler.placement.stage_workload import assumed_prompt_tokens, weight_element_size
+from posttrain.compiler.placement.stage_workload import weight_element_size
 from posttrain.compiler.placement.target import Target
 from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.inference import Sampling

@@ -9,8 +9,8 @@ from posttrain.compiler.memory.duration import TimeShare
 from posttrain.compiler.memory.generation_duration import CompletionWork, generation_seconds
 from posttrain.compiler.memory.memory_terms import format_count
 from posttrain.compiler.memory.workload import RolloutWorkload, Strategy, Workload
+from posttrain.compiler.placement.assumed_lengths import MEAN_COMPLETION_SHARE
 
-MEAN_COMPLETION_SHARE = 0.7  # mean completion length, as a share of the maximum
 MAX_NUM_SEQS = 256  # sequences that vLLM runs at a time
 
 

@@ -6,12 +6,12 @@ from posttrain.compiler.checks.trained_model import TrainedModel, trained_models
 from posttrain.compiler.data.datasets import table_of
 from posttrain.compiler.data.table_schema import TableSchema
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.placement.evaluation_stages import InLoopEvalStage
 from posttrain.compiler.placement.generation_placement import combine_placements, place_generation
 from posttrain.compiler.placement.stage_placement import StagePlacement
 from posttrain.compiler.placement.stage_workload import (
     AuxiliaryModel,
     AuxiliaryModels,
-    InLoopEvalStage,
 )
 from posttrain.compiler.placement.target import Target, resolve_target
 from posttrain.compiler.placement.training_placement import place_training

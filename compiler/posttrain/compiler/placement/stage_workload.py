@@ -10,22 +10,17 @@ from posttrain.compiler.data.table_schema import TableSchema
 from posttrain.compiler.facts.parameter_counts import linear_module_names
 from posttrain.compiler.memory.duration import ExpectedWork
 from posttrain.compiler.memory.workload import FrozenModel, LoraAdapter, RolloutWorkload, Strategy, Workload
-from posttrain.compiler.placement.inloop_evaluation import (
+from posttrain.compiler.placement.assumed_lengths import (
+    ASSUMED_PROMPT_TOKENS,
     MEAN_COMPLETION_SHARE,
-    EvaluationWork,
-    evaluation_runs,
-    largest_batch,
-    uses_rollout_engine,
+    MEAN_ROW_SHARE,
 )
+from posttrain.compiler.placement.evaluation_stages import InLoopEvalStage, evaluation_work
+from posttrain.compiler.placement.inloop_evaluation import EvaluationWork, largest_batch, uses_rollout_engine
 from posttrain.compiler.placement.target import Target
 from posttrain.compiler.resolution.lineage import trains_in_float32
 from posttrain.spec.architectures.model_shapes import Shape
-from posttrain.spec.inference import Sampling
 from posttrain.spec.model_declaration import Model
-
-# Assumptions about lengths that are not known before the run. The plan lists them.
-ASSUMED_PROMPT_TOKENS = 512  # tokens of the longest prompt before a completion
-MEAN_ROW_SHARE = 0.6  # mean row length, as a share of the maximum
 
 
 class PlacementChoice(NamedTuple):
@@ -43,15 +38,6 @@ class AuxiliaryModel(NamedTuple):
 
     model: Model
     shape: Shape | None
-
-
-class InLoopEvalStage(NamedTuple):
-    """An eval that runs during training."""
-
-    name: str
-    sampling: Sampling
-    rows: int | None
-    row_count_note: str  # the source of the number of rows, if it is a guess
 
 
 class AuxiliaryModels(NamedTuple):
@@ -109,56 +95,15 @@ def stage_requirements(
         completions_per_step=foot.completions(params) if foot.completions else 0,
         steps=steps,
         row_count_note=about,
-        evaluations=_evaluations(trained_model, shape, auxiliary.evals, steps),
+        evaluations=evaluation_work(trained_model, shape, auxiliary.evals, steps),
         checkpoints=_checkpoints(trained_model, steps),
     )
-
-
-def _evaluations(
-    trained_model: TrainedModel, shape: Shape, evals: Sequence[InLoopEvalStage], steps: int
-) -> tuple[EvaluationWork, ...]:
-    during = trained_model.stage.evaluate
-    every = round_up_to_boundary(during.eval_steps, trained_model.training.boundary or 1) if during else 1
-    return tuple(
-        EvaluationWork(
-            name=one.name,
-            prompt_tokens=assumed_prompt_tokens(shape, one.sampling),
-            completion_tokens=one.sampling.max_tokens,
-            samples=one.sampling.n,
-            batch_size=one.sampling.batch_size,
-            rows=one.rows,
-            runs=evaluation_runs(steps, every),
-        )
-        for one in evals
-    )
-
-
-def inloop_evaluation_notes(trained_model: TrainedModel, auxiliary: AuxiliaryModels) -> list[str]:
-    """Return the assumptions on the evaluations during training."""
-    during = trained_model.stage.evaluate
-    if during is None:
-        return []
-    notes = [f"in-loop evaluation {one.name}: {_eval_note(one)}" for one in auxiliary.evals]
-    early = ["no early stopping"] if during.early_stopping_patience is not None else []
-    return [*notes, *early]
-
-
-def _eval_note(one: InLoopEvalStage) -> str:
-    if one.rows is None:
-        return "not in the time, because the number of its rows is not known"
-    about = f"{one.row_count_note}, " if one.row_count_note else ""
-    return f"{about}mean completion length: {MEAN_COMPLETION_SHARE:.0%} of {one.sampling.max_tokens} tokens"
 
 
 def _checkpoints(trained_model: TrainedModel, steps: int) -> int:
     """Return the number of checkpoints: by default four, and one after the last step."""
     every = trained_model.param_value("save_steps") or max(1, steps // 4)
     return -(-steps // round_up_to_boundary(every, trained_model.training.boundary or 1))
-
-
-def assumed_prompt_tokens(shape: Shape, sampling: Sampling) -> int:
-    """Return the assumed length of the longest prompt of an eval."""
-    return max(1, min(ASSUMED_PROMPT_TOKENS, shape.positions - sampling.max_tokens))
 
 
 def _optimizer_steps(trained_model: TrainedModel, rows: TableSchema | None) -> tuple[int, str]:

@@ -8,6 +8,7 @@ from posttrain.compiler.data.table_schema import TableSchema
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
 from posttrain.compiler.placement.estimate_record import training_estimate_record
+from posttrain.compiler.placement.evaluation_stages import inloop_evaluation_notes
 from posttrain.compiler.placement.out_of_memory import report_out_of_memory
 from posttrain.compiler.placement.placement_search import (
     EvaluatedPlacement,
@@ -25,7 +26,6 @@ from posttrain.compiler.placement.stage_placement import StagePlacement
 from posttrain.compiler.placement.stage_workload import (
     AuxiliaryModels,
     StageRequirements,
-    inloop_evaluation_notes,
     resolve_precision,
     stage_requirements,
 )
@@ -102,7 +102,7 @@ def place_training(
     if target.memory_known and not chosen.estimate.fits:
         report_out_of_memory(trained_model, chosen, target, diagnostics)
     _check_idle_gpus(trained_model, constraints, target, diagnostics)
-    notes = inloop_evaluation_notes(trained_model, auxiliary)
+    notes = inloop_evaluation_notes(trained_model, auxiliary.evals)
     return _build_placement(trained_model, stage, chosen, constraints, target, notes)
 
 

@@ -7,7 +7,7 @@ it broadcasts the prompts, and every process generates its share.
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from posttrain.runtime.distributed.full_weights import unsharded_model
 from posttrain.runtime.distributed.process_group import all_gather, broadcast, is_rank_zero, rank, world_size
@@ -48,8 +48,7 @@ class InLoopGenerator:
 
     def serve(self) -> None:
         """Take part in the generations of rank 0 until it calls `finish`."""
-        nothing: _Request | None = None
-        while (request := broadcast(nothing)) is not None:
+        while (request := _receive()) is not None:
             self._generate(*request)
 
     def finish(self) -> None:
@@ -75,6 +74,11 @@ class InLoopGenerator:
             for (place, draw), completion in entries.items():
                 log.add(place, draw, completion)
         return log.all()
+
+
+def _receive() -> _Request | None:
+    """Return the next request of rank 0; None if there are no more."""
+    return broadcast(cast(_Request | None, None))
 
 
 @contextmanager
