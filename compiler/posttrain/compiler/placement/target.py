@@ -24,8 +24,8 @@ SEVERAL_NODES = Code(
     "several machines cannot run a stage",
     "warning",
     "`hardware.nodes` above 1 plans stages for the GPUs of all machines together: processes, memory, time and"
-    " cost. posttrain cannot start a stage on more than one machine yet, so `recipe run` cannot execute such"
-    " a plan.",
+    " cost. posttrain cannot start a stage on more than one machine yet, so a stage that needs more GPUs than"
+    " one machine has cannot run.",
     wrong=minimal_recipe(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB, nodes: 2}\n")),
     right=minimal_recipe(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n")),
 )
