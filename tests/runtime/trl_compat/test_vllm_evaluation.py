@@ -28,10 +28,13 @@ class Tokenizer:
     eos_token_id, pad_token_id = 1, 0
     chat_template = None
 
-    def __call__(self, texts: Any, add_special_tokens: bool = True) -> dict[str, Any]:
+    def __call__(self, texts: Any, **_: Any) -> dict[str, Any]:
         one = [texts] if isinstance(texts, str) else texts
         rows = [[ord(character) for character in text] for text in one]
-        return {"input_ids": rows[0] if isinstance(texts, str) else rows}
+        masks = [[0] * len(row) for row in rows]
+        if isinstance(texts, str):
+            return {"input_ids": rows[0], "special_tokens_mask": masks[0]}
+        return {"input_ids": rows, "special_tokens_mask": masks}
 
     def decode(self, tokens: list[int], skip_special_tokens: bool = True) -> str:
         return "".join(chr(token) for token in tokens if token > 1)
