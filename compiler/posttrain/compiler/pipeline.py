@@ -136,7 +136,18 @@ def _compile_leg(
     placed = _place_stages(checked, diagnostics)
     if diagnostics.has_errors or not request.needs_plan:
         return None
-    return lower(checked, placed, request)
+    return lower(checked, _add_api_estimates(checked, placed), request)
+
+
+def _add_api_estimates(
+    checked: CheckedRecipe, placed: Mapping[str, StagePlacement]
+) -> Mapping[str, StagePlacement]:
+    """Estimate the calls of endpoints. Recipes without endpoints skip the imports for it."""
+    if not checked.resolved.recipe.endpoints:
+        return placed
+    from posttrain.compiler.api_costs.api_estimates import add_api_estimates
+
+    return add_api_estimates(checked, placed)
 
 
 def _place_stages(checked: CheckedRecipe, diagnostics: Diagnostics) -> Mapping[str, StagePlacement]:

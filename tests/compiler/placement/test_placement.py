@@ -275,7 +275,7 @@ def test_a_batch_of_any_size_is_placed_in_no_time(batch: int) -> None:
 
 
 def test_models_that_score_are_weighed() -> None:
-    stage = GRPO % ("", LORA)
+    stage = GRPO % (", micro_batch_size: 1, gradient_checkpointing: true", LORA)
     text = RECIPE.format(stage=stage, hardware="{gpus: 8xH100-80GB}", model="Qwen/Qwen3-4B")
     scored = text.replace(
         "{score: {when: {equal: {of: completion, to: answer}}, then: 1.0}}",

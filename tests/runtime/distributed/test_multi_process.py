@@ -208,7 +208,7 @@ def test_what_became_of_the_plan_is_looked_at(bench: StageHarness) -> None:
 
 _CHECK = (
     "check: {eval: it, data: sums.test, reward: solution, metrics: {score: {mean: returns}},"
-    " sampling: {max_tokens: 6, temperature: 0.8}}"
+    " sampling: {max_tokens: 6, temperature: 0.8, batch_size: 4}}"  # five batches for two processes
 )
 _EVALUATED = (
     "it: {train: sft, model: sft, data: sums.train, evaluate: {eval_steps: 1, evals: [check],"

@@ -21,4 +21,6 @@ def run(context: StepContext[GenerationParams], model_spec: ModelTarget) -> "Htt
     from posttrain.runtime.engines.http_generator import HttpGenerator
 
     assert model_spec.endpoint is not None, f"{model_spec.name} is not an endpoint"
-    return HttpGenerator(connect_endpoint(model_spec.endpoint, context.params.access[model_spec.name]))
+    access = context.params.access[model_spec.name]
+    record = context.work / "record"
+    return HttpGenerator(connect_endpoint(model_spec.name, model_spec.endpoint, access, record))

@@ -59,6 +59,46 @@ def parse_completion(endpoint: Endpoint, answer: Any) -> Completion:
             return _parse_openai(answer)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TokenUsage:
+    """The tokens of one request, as the provider counts and bills them."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+def parse_usage(endpoint: Endpoint, answer: Any) -> TokenUsage | None:
+    """Parse the token counts in a response, or return None if it has none."""
+    usage = answer.get("usage") or answer.get("usageMetadata") if isinstance(answer, dict) else None
+    if not isinstance(usage, dict):
+        return None
+    counts = {
+        name: _sum_counts(usage, fields) for name, fields in _USAGE_FIELDS[endpoint["provider"]].items()
+    }
+    return TokenUsage(**counts) if any(counts.values()) else None
+
+
+def _sum_counts(usage: Mapping[str, Any], fields: tuple[str, ...]) -> int:
+    return sum(value for name in fields if isinstance(value := usage.get(name), int))
+
+
+_OPENAI_USAGE = {"input_tokens": ("prompt_tokens",), "output_tokens": ("completion_tokens",)}
+# The fields of a response with billed tokens. Anthropic reports cached input apart, Gemini its thoughts.
+_USAGE_FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "openai": _OPENAI_USAGE,
+    "openrouter": _OPENAI_USAGE,
+    "vllm": _OPENAI_USAGE,
+    "anthropic": {
+        "input_tokens": ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+        "output_tokens": ("output_tokens",),
+    },
+    "gemini": {
+        "input_tokens": ("promptTokenCount",),
+        "output_tokens": ("candidatesTokenCount", "thoughtsTokenCount"),
+    },
+}
+
+
 def base_url(endpoint: Endpoint) -> str:
     url = endpoint.get("base_url") or _URLS.get(endpoint["provider"])
     if not url:

@@ -96,7 +96,9 @@ def endpoint_uses(step: Step) -> Iterator[EndpointUse]:
         if isinstance(params, GenerationParams):
             found |= {model.name: model.endpoint for model in params.models if model.endpoint is not None}
         for name, identity in found.items():
-            yield EndpointUse(name=name, step=step, endpoint=connect_endpoint(identity, access.get(name)))
+            yield EndpointUse(
+                name=name, step=step, endpoint=connect_endpoint(name, identity, access.get(name))
+            )
 
 
 def user_code(step: Step) -> Iterator[UserCode]:

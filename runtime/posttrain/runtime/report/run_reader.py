@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.engines.usage_log import USAGE_FILE, read_usage
 from posttrain.runtime.process_environment import resolve_secrets
 from posttrain.runtime.report import redaction
 from posttrain.runtime.report.events_reader import log_tail, read_breakdowns, read_step_events
@@ -117,6 +118,7 @@ def _step(
         events=StepEvents()
         if state == "skipped"
         else _events(step, record / "events.jsonl", secrets, read_errors),
+        api_usage={} if state == "skipped" else read_usage(record / USAGE_FILE),
         log_tail=log_tail(record / "log", secrets) if state in ("failed", "interrupted") else (),
     )
 

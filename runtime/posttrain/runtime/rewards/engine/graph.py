@@ -54,11 +54,12 @@ class Graph:
         files: Mapping[str, Path] | None = None,
         access: Mapping[str, EndpointAccess] | None = None,
         models: Mapping[str, Path] | None = None,
+        record: Path | None = None,
     ) -> "Graph":
         """Build a graph from its plan. `files` are user files by role, `models` are folders by name, and
-        `access` has the connection settings of endpoints."""
+        `access` has the connection settings of endpoints. Their tokens are logged in the folder `record`."""
         endpoints = {
-            name: connect_endpoint(endpoint, (access or {}).get(name))
+            name: connect_endpoint(name, endpoint, (access or {}).get(name), record)
             for name, endpoint in plan.endpoints.items()
         }
         return Graph(
@@ -80,7 +81,7 @@ class Graph:
             if role.startswith(_MODEL_ROLE_PREFIX)
         }
         assert params.reward is not None, "the step has no reward graph"
-        return Graph.from_plan(params.reward, context.files, params.access, models)
+        return Graph.from_plan(params.reward, context.files, params.access, models, context.work / "record")
 
     @property
     def columns(self) -> list[str]:
