@@ -1,4 +1,4 @@
-"""Enumerates the error rates of gates on means of values in the range from 0 to 1; a part of `gate_levels.py`."""
+"""Enumerates the error rates of gates on means of values from 0 to 1; a part of `gate_levels.py`."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -27,9 +27,10 @@ def print_mean_levels() -> None:
     print("\n## `at_least` on means of values from 0 to 1\n")
     shares = ", ".join(map(str, _MIDDLE_SHARES))
     print(
-        f"The maximum over all distributions on three of the points {', '.join(map(str, _POINTS))} with the true"
-        f" mean at one of the thresholds {', '.join(map(str, _THRESHOLDS))} and a share of the middle point of"
-        f" {shares}, from all samples and their exact probabilities. By symmetry, `at_most` has the same errors."
+        f"The maximum over all distributions on three of the points {', '.join(map(str, _POINTS))} with the"
+        f" true mean at one of the thresholds {', '.join(map(str, _THRESHOLDS))} and a share of the middle"
+        f" point of {shares}, from all samples and their exact probabilities. By symmetry, `at_most` has the"
+        " same errors."
         " `Student`: the decision by Student's test and interval, widened by a bootstrap. That the test keeps"
         " its level for every distribution is not proven; no violation is known, and none was found here.\n"
     )
@@ -38,9 +39,9 @@ def print_mean_levels() -> None:
         for count, ours, other in pool.imap(_enumerate_level, _COUNTS):
             print(f"| {count} | {ours:.5f} | {other:.5f} |")
     print(
-        f"\nThe share of wrong passes in {_DRAWS} samples of continuous distributions, each with its true mean as"
-        f" the threshold (standard error at the level: {math.sqrt(_LEVEL * (1 - _LEVEL) / _DRAWS):.4f}), and the"
-        " share of passes for a threshold two standard errors below the mean.\n"
+        f"\nThe share of wrong passes in {_DRAWS} samples of continuous distributions, each with its mean"
+        f" as the threshold (standard error at the level: {math.sqrt(_LEVEL * (1 - _LEVEL) / _DRAWS):.4f}),"
+        " and the share of passes for a threshold two standard errors below the mean.\n"
     )
     print("| distribution | items | gate | Student | power: gate | power: Student |")
     print("|:--|--:|--:|--:|--:|--:|")
@@ -62,7 +63,11 @@ def _enumerate_level(count: int) -> tuple[int, float, float]:
 
 
 def _decide_gate(threshold: float) -> Decision:
-    return cache(lambda values: p_mean_above(values, threshold, 0.0) <= _LEVEL)
+    @cache
+    def decide(values: tuple[float, ...]) -> bool:
+        return p_mean_above(values, threshold, 0.0) <= _LEVEL
+
+    return decide
 
 
 def _decide_student(threshold: float) -> Decision:
