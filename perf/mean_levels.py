@@ -12,13 +12,14 @@ import numpy as np
 from posttrain.runtime.evaluation.statistics.bounded_means import p_mean_above
 from posttrain.runtime.evaluation.statistics.confidence_intervals import estimate_mean
 from posttrain.spec.column_types import Interval
+from posttrain.spec.eval_statistics import student_t_cdf
 
 _LEVEL = 0.025
 _POINTS = (0.0, 0.02, 0.1, 0.45, 0.55, 0.9, 0.98, 1.0)
 _MIDDLE_SHARES = (0.0, 0.05, 0.2, 0.5, 0.8, 0.95)
 _COUNTS = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20)
 _THRESHOLDS = (0.05, 0.3, 0.5, 0.7, 0.95)
-_DRAWS = 2000
+_DRAWS = 10_000
 _DRAWN_COUNTS = (20, 100, 500)
 Decision = Callable[[tuple[float, ...]], bool]
 
@@ -39,9 +40,10 @@ def print_mean_levels() -> None:
         for count, ours, other in pool.imap(_enumerate_level, _COUNTS):
             print(f"| {count} | {ours:.5f} | {other:.5f} |")
     print(
-        f"\nThe share of wrong passes in {_DRAWS} samples of continuous distributions, each with its mean"
+        f"\nThe share of wrong passes in {_DRAWS:,} samples of continuous distributions, each with its mean"
         f" as the threshold (standard error at the level: {math.sqrt(_LEVEL * (1 - _LEVEL) / _DRAWS):.4f}),"
-        " and the share of passes for a threshold two standard errors below the mean.\n"
+        " and the share of passes for a threshold two standard errors below the mean. `Student`: the test"
+        " alone, without the interval.\n"
     )
     print("| distribution | items | gate | Student | power: gate | power: Student |")
     print("|:--|--:|--:|--:|--:|--:|")
@@ -131,13 +133,22 @@ _DISTRIBUTIONS: dict[str, tuple[float, float, Callable[[Random], float]]] = {
 def _drawn_levels(name: str, count: int) -> list[float]:
     mean, deviation, drawn = _DISTRIBUTIONS[name]
     lower = mean - 2 * deviation / math.sqrt(count)
-    draw = Random(count)
+    draw = Random(f"{name}, {count}")
     samples = [tuple(drawn(draw) for _ in range(count)) for _ in range(_DRAWS)]
     return [
         float(np.mean([decide(threshold)(values) for values in samples]))
         for threshold in (mean, lower)
-        for decide in (_decide_gate, _decide_student)
+        for decide in (_decide_gate, _decide_student_test)
     ]
+
+
+def _decide_student_test(threshold: float) -> Decision:
+    def decide(values: tuple[float, ...]) -> bool:
+        error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+        gap = float(np.mean(values)) - threshold
+        return student_t_cdf(-gap / error, len(values) - 1) <= _LEVEL if error else gap > 0
+
+    return decide
 
 
 if __name__ == "__main__":
