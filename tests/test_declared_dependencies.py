@@ -19,6 +19,7 @@ PARTS = {
     f"{RUNTIME}/evaluation/lm_eval/": ("train", "benchmarks"),
     f"{RUNTIME}/distributed/": ("train", "cuda"),
     f"{RUNTIME}/engines/vllm.py": ("train", "cuda"),
+    f"{RUNTIME}/trl_compat/vllm_": ("train", "cuda"),
     f"{RUNTIME}/models/quantization.py": ("train", "cuda"),
     f"{RUNTIME}/training/kernels.py": ("train", "cuda"),
     f"{RUNTIME}/rewards/ops/reasoning_gym_grader.py": ("train", "reasoning-gym"),

@@ -67,6 +67,19 @@ print(*(name for name in clients if f"posttrain.runtime.engines.{{name}}" in sys
     assert done.stdout.split() == []
 
 
+def test_validate_computes_no_plan() -> None:
+    program = f"""
+import sys
+from click.testing import CliRunner
+from posttrain.cli.main import main
+result = CliRunner().invoke(main, ["validate", {RECIPE!r}])
+assert result.exit_code == 0, result.output
+print(*(name for name in sys.modules if ".lowering" in name or name.endswith(".params_by_kind")))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with a finished run."""

@@ -40,6 +40,11 @@ def test_references_may_be_numbers_or_absent():
         rewards_of(["#### 5"], [["5"]])
 
 
+def test_references_may_be_numbers_of_numpy():
+    numpy = pytest.importorskip("numpy")
+    assert rewards_of(["#### 0.5", "#### 1e300"], [numpy.float64(0.5), numpy.float64(1e300)]) == [1.0, 1.0]
+
+
 def test_the_values_and_the_settings_apply():
     rewards = rewards_of(
         ["2/4", "1/2", "2", "2"],

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,3 +91,14 @@ def test_it_works_with_its_own_requirements_alone(bare_folder):
         "correct: equal to 60 digits at 12 points 5",
         "the difference simplifies to zero",
     ]
+
+
+@pytest.mark.parametrize("value", [None, 5, 0.5, True, b"5", ["5"], {"role": "assistant"}], ids=repr)
+def test_what_is_no_text_is_a_type_error_that_names_it(value: Any):
+    name = type(value).__name__
+    with pytest.raises(TypeError, match=f"the candidate must be a text, not {name}"):
+        grading.grade(value, "5")
+    with pytest.raises(TypeError, match=f"the reference must be a text, not {name}"):
+        grading.grade_many([("5", "5"), ("5", value)])
+    with pytest.raises(TypeError, match=f"the completion must be a text, not {name}"):
+        grading.extract(value)

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from posttrain.compiler.checks.unused import check_unused_variables
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.lockfile.pins import Pins, apply_pins
-from posttrain.compiler.lowering.leg_merge import merge_legs
-from posttrain.compiler.lowering.lower import lower
 from posttrain.compiler.parsing.expand import apply_overlays, merge_extended_files, profiles_of
 from posttrain.compiler.parsing.interpolate import interpolate
 from posttrain.compiler.parsing.matrix import Leg, check_unused_axes, expand_matrix
@@ -33,7 +31,7 @@ from posttrain.spec.train_stage import Train
 
 @record(kw_only=True)
 class CompileResult:
-    """The plan, if its profiles have no error, and all diagnostics in file order."""
+    """All diagnostics in file order, and the plan, if the request needs one and has no errors."""
 
     plan: Plan | None
     diagnostics: tuple[Diagnostic, ...]
@@ -108,7 +106,11 @@ def _compile(tree: MappingNode, request: CompileRequest, pins: Pins, diagnostics
     if request.is_unmodified:
         check_unused_variables(whole, used, request.source.name, diagnostics)
     whole_plans = [plan for plan in plans if plan is not None]
-    return merge_legs(combinations, whole_plans) if len(whole_plans) == len(plans) else None
+    if len(whole_plans) < len(plans):
+        return None
+    from posttrain.compiler.lowering.leg_merge import merge_legs
+
+    return merge_legs(combinations, whole_plans)
 
 
 def _is_foreign_config(tree: MappingNode, diagnostics: Diagnostics) -> bool:
@@ -127,7 +129,8 @@ def _compile_leg(
     pins: Pins,
     diagnostics: Diagnostics,
 ) -> Plan | None:
-    """The plan of one combination of the matrix, or of a recipe without a matrix."""
+    """The plan of one combination of the matrix, or of a recipe without a matrix. `recipe validate` needs no
+    plan: lowering finds no errors, and its imports, models and keys take a tenth of the time."""
     filled = apply_pins(interpolate(drop_keys(whole, "matrix"), leg, used, diagnostics), pins)
     diagnostics.set_root(filled)
     recipe = build_typed_recipe(filled, diagnostics)
@@ -136,6 +139,8 @@ def _compile_leg(
     placed = _place_stages(checked, diagnostics)
     if diagnostics.has_errors or not request.needs_plan:
         return None
+    from posttrain.compiler.lowering.lower import lower
+
     return lower(checked, _add_api_estimates(checked, placed), request)
 
 

@@ -30,7 +30,6 @@ from posttrain.compiler.rewards.reward_codes import UNUSED_NODE
 from posttrain.compiler.stages.branches import check_branches
 from posttrain.compiler.stages.eval_stage import CheckedEval, StageWithMetrics, check_eval
 from posttrain.compiler.stages.gate_stage import CheckedGate, check_gate
-from posttrain.compiler.stages.generate_stage import CheckedGeneration, check_generate
 from posttrain.compiler.stages.train_stage import CheckedTraining, check_training
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.user_files import user_file
@@ -43,6 +42,7 @@ from posttrain.spec.train_stage import Train
 
 if TYPE_CHECKING:
     from posttrain.compiler.stages.benchmark_stage import CheckedBenchmark
+    from posttrain.compiler.stages.generate_stage import CheckedGeneration
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class CheckedRecipe:
     trainings: Mapping[str, CheckedTraining] = field(default_factory=dict[str, CheckedTraining])
     evals: Mapping[str, CheckedEval] = field(default_factory=dict[str, CheckedEval])
     benchmarks: "Mapping[str, CheckedBenchmark]" = field(default_factory=dict[str, Any])
-    generations: Mapping[str, CheckedGeneration] = field(default_factory=dict[str, CheckedGeneration])
+    generations: "Mapping[str, CheckedGeneration]" = field(default_factory=dict[str, Any])
     gates: Mapping[str, CheckedGate] = field(default_factory=dict[str, CheckedGate])
     environments: Mapping[str, CheckedEnvironment] = field(default_factory=dict[str, CheckedEnvironment])
     # The origin of the weights of models and stages, by node.
@@ -110,15 +110,12 @@ def _check_stages(
     """Check every stage by its verb. The result omits invalid stages."""
     trainings: dict[str, CheckedTraining | None] = {}
     evals: dict[str, CheckedEval | None] = {}
-    generations: dict[str, CheckedGeneration | None] = {}
     for name, stage in resolved.recipe.stages.items():
         match stage:
             case Train():
                 trainings[name] = check_training(name, stage, resolved, rows, graphs, request, diagnostics)
             case Evaluate():
                 evals[name] = check_eval(name, stage, resolved, rows, graphs, request, diagnostics)
-            case Generate():
-                generations[name] = check_generate(name, stage, resolved, rows, graphs, request, diagnostics)
             case _:
                 pass
     sound, benchmarks = _drop_none(evals), _check_benchmarks(resolved, request, diagnostics)
@@ -126,7 +123,7 @@ def _check_stages(
         "trainings": _drop_none(trainings),
         "evals": sound,
         "benchmarks": benchmarks,
-        "generations": _drop_none(generations),
+        "generations": _check_generations(resolved, rows, graphs, request, diagnostics),
         "gates": _check_gates(resolved, {**sound, **benchmarks}, diagnostics),
     }
 
@@ -142,6 +139,27 @@ def _check_benchmarks(
 
     found = {name: check_benchmark(name, one, resolved, request, diagnostics) for name, one in stages.items()}
     return _drop_none(found)
+
+
+def _check_generations(
+    resolved: ResolvedRecipe,
+    rows: Mapping[str, CompiledDataset],
+    graphs: Mapping[str, RewardGraph],
+    request: CompileRequest,
+    diagnostics: Diagnostics,
+) -> "dict[str, CheckedGeneration]":
+    """Check the generations. Recipes without generations skip the imports for it."""
+    stages = {name: one for name, one in resolved.recipe.stages.items() if isinstance(one, Generate)}
+    if not stages:
+        return {}
+    from posttrain.compiler.stages.generate_stage import check_generate
+
+    return _drop_none(
+        {
+            name: check_generate(name, one, resolved, rows, graphs, request, diagnostics)
+            for name, one in stages.items()
+        }
+    )
 
 
 def _drop_none(found: Mapping[str, T | None]) -> dict[str, T]:

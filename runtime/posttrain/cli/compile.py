@@ -62,14 +62,16 @@ def compile_file(
     locked: bool = False,
     allow_image_tags: bool = False,
     check_profiles: bool = False,
+    needs_plan: bool = True,
 ) -> "tuple[CompileResult, CompileRequest]":
-    """Compile a recipe file. With `check_profiles`, its other profiles are checked too."""
+    """Compile a recipe file. With `check_profiles`, its other profiles are checked too. Without
+    `needs_plan`, the result has only the diagnostics."""
     from dataclasses import replace
 
     from posttrain.compiler.pipeline import compile_recipe
 
     request = compile_request(path, settings, profiles, locked, allow_image_tags)
-    request = replace(request, check_profiles=check_profiles)
+    request = replace(request, check_profiles=check_profiles, needs_plan=needs_plan)
     with _without_garbage_collection():
         return compile_recipe(request), request
 

@@ -80,10 +80,13 @@ class LazyGroup(click.Group):
         except Exception as error:
             if os.environ.get("RECIPE_TRACEBACK"):
                 raise
-            raise click.ClickException(_internal_error_text(error)) from None
+            raise click.ClickException(_unexpected_error_text(error)) from None
 
 
-def _internal_error_text(error: Exception) -> str:
+def _unexpected_error_text(error: Exception) -> str:
+    extension = sys.modules.get("posttrain.spec.extension")  # not imported by commands without a compiler
+    if extension is not None and isinstance(error, extension.ExtensionError):
+        return str(error)
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return "the disk is full; free space and run again: finished steps are kept"
     if isinstance(error, OSError):

@@ -16,10 +16,9 @@ from posttrain.spec.diagnostic import has_errors
 def command(path: str, settings: tuple[str, ...], profiles: tuple[str, ...], form: str, limit: int) -> None:
     """Check the recipe at PATH, a file or a folder that holds recipe.yaml, and all its profiles."""
     file = recipe_file(path)
-    outcome, _ = compile_file(file, settings, profiles, check_profiles=True)
+    outcome, _ = compile_file(file, settings, profiles, check_profiles=True, needs_plan=False)
     report_diagnostics(outcome.diagnostics, file, form, limit=limit)
-    if outcome.plan is None or has_errors(outcome.diagnostics):
+    if has_errors(outcome.diagnostics):
         raise click.exceptions.Exit(EXIT_ERRORS)
     if form == "text":
-        steps = len(outcome.plan.steps)
-        click.echo(f"{file}: {outcome.plan.name} is valid ({steps} step{'s' if steps != 1 else ''})")
+        click.echo(f"{file} is valid")

@@ -97,6 +97,8 @@ def reference_text(value: Any) -> str | None:
     """A reference as text. A column of numbers is as good as one of texts."""
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return repr(value)
+    if isinstance(value, float):
+        return float.__repr__(value)  # the repr of NumPy's float64, a subclass, is not a number
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int.__repr__(value)
     raise TypeError(f"a reference answer must be a text or a number, not {type(value).__name__}")

@@ -60,6 +60,7 @@ DEFAULTS = ExtractionRules()
 
 def extract(text: str, rules: ExtractionRules = DEFAULTS) -> str | None:
     """The answer exactly as in the text, or None."""
+    _check_text(text)
     text = text[-rules.max_characters :]
     if rules.after_marker is not None:
         before, marker, after = text.rpartition(rules.after_marker)
@@ -71,6 +72,11 @@ def extract(text: str, rules: ExtractionRules = DEFAULTS) -> str | None:
         if answer is not None and answer.strip():
             return answer.strip()
     return None
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"the completion must be a text, not {type(text).__name__}")
 
 
 def _boxed(text: str, rules: ExtractionRules) -> str | None:

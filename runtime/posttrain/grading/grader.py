@@ -34,6 +34,7 @@ def grade_many(
     max_cpu_seconds: the limit of CPU time for one pair. Few pairs reach it: the limits of sizes and steps
         come first.
     """
+    _check_texts(pairs)
     outcomes = {pair: _grade_locally(*pair, options) for pair in dict.fromkeys(pairs)}
     open_pairs = [
         pair for pair, outcome in outcomes.items() if outcome.equal is None and outcome.path == "exact"
@@ -44,6 +45,14 @@ def grade_many(
         outcomes |= zip(open_pairs, decided, strict=True)
     verdicts = {pair: Verdict(*outcome) for pair, outcome in outcomes.items()}
     return [verdicts[pair] for pair in pairs]
+
+
+def _check_texts(pairs: Sequence[tuple[object, object]]) -> None:
+    """A number or None would be reported as an internal error of the grader."""
+    for pair in pairs:
+        for side, text in zip(("candidate", "reference"), pair, strict=True):
+            if not isinstance(text, str):
+                raise TypeError(f"the {side} must be a text, not {type(text).__name__}: {text!r}"[:200])
 
 
 def _grade_locally(candidate: str, reference: str, options: Options) -> Outcome:

@@ -135,8 +135,11 @@ class RuntimeCatalog:
     """Finds extensions by kind and name; built-in ones take precedence."""
 
     def find(self, kind: ExtensionKind, name: str) -> Extension | None:
-        location = self._location(kind, name)
-        return None if location is None else _load_extension(location)
+        """The extension. Raises ExtensionError if the module of another distribution does not load."""
+        if name in _BUILTIN[kind]:
+            return _load_extension(_BUILTIN[kind][name])
+        location = _entry_points(kind).get(name)
+        return None if location is None else _load_foreign_extension(kind, name, location)
 
     def has(self, kind: ExtensionKind, name: str) -> bool:
         return self._location(kind, name) is not None
@@ -178,6 +181,14 @@ def _load_extension(location: str) -> Extension:
     extension = getattr(import_module(module), attribute)
     assert isinstance(extension, Extension), f"{module}.{attribute} is not an extension"
     return extension
+
+
+@cache
+def _load_foreign_extension(kind: ExtensionKind, name: str, module: str) -> Extension:
+    """An extension of another distribution, which can contain errors."""
+    from posttrain.runtime.foreign_extension import load_foreign_extension
+
+    return load_foreign_extension(kind, name, module)
 
 
 @cache

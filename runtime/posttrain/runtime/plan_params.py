@@ -9,7 +9,6 @@ from posttrain.runtime.store.document_files import read_document
 from posttrain.spec.document_json import DocumentError
 from posttrain.spec.extension import Params
 from posttrain.spec.plan import Step
-from posttrain.spec.step_params.params_by_kind import parse_step_params
 from posttrain.spec.step_params.step_parameters import StepParams
 from posttrain.spec.validation import DeclarationError, parse_declaration
 
@@ -27,6 +26,9 @@ def read_step(path: Path) -> Step:
 
 def read_step_params(step: Step) -> StepParams:
     """Parse the parameters of a step with the model of its kind."""
+    # The modules of methods import this one, and the compiler imports them for their declarations.
+    from posttrain.spec.step_params.params_by_kind import parse_step_params
+
     try:
         return parse_step_params(step)
     except ValueError as error:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from posttrain.spec.declaration_fields import Declaration
-from posttrain.spec.field_types import Items, Name
+from posttrain.spec.field_types import Items, JsonValue, Name
 
 
 class Dataset(Declaration):
@@ -82,7 +82,7 @@ class Endpoint(Declaration):
         le=19,
         description="Retries of a failed request. `judge` nodes have their own value.",
     )
-    extra_body: dict[str, Any] = Field(
+    extra_body: dict[str, JsonValue] = Field(
         default_factory=dict[str, Any],
         description="Additional fields of the request body, in the provider's format. A null removes a"
         " field.",

@@ -7,10 +7,14 @@ and name.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from posttrain.spec.column_types import Columns, Interval, Type
 from posttrain.spec.declaration_fields import Declaration
+from posttrain.spec.field_types import check_finite
 from posttrain.spec.record import record
 
 ExtensionKind = Literal[
@@ -29,8 +33,41 @@ EXTENSION_KINDS: tuple[ExtensionKind, ...] = (
 )
 
 
+class ExtensionError(Exception):
+    """An extension of another distribution does not load, or its parameters cannot be checked."""
+
+
 class Params(Declaration):
-    """Base of every extension's parameters."""
+    """Base of every extension's parameters. Their types are those of YAML: numbers, texts, booleans, Literal,
+    tuples, dicts, unions of these, and models derived from Params."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return _for_yaml(super().__get_pydantic_core_schema__(source, handler))
+
+
+def _for_yaml(schema: Any) -> Any:
+    """Accept a list for every tuple, because YAML and plans have no tuples; items stay strict. Reject numbers
+    that JSON cannot hold also where any value is accepted: a plan would have null in their place."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            found = cast(dict[str, Any], part)
+            if found.get("type") == "any":
+                checked = core_schema.no_info_after_validator_function(check_finite, {"type": "any"})
+                found.update(cast(dict[str, Any], checked))
+                continue
+            if found.get("type") == "tuple":
+                found["strict"] = False
+            waiting += (value for key, value in found.items() if key not in _PLAIN_PARTS)
+        elif isinstance(part, list):
+            waiting += cast(list[Any], part)
+    return schema
+
+
+# Parts of a schema that contain no schemas.
+_PLAIN_PARTS = frozenset({"metadata", "config", "default", "expected", "cls", "serialization"})
 
 
 class NoParams(Params):

@@ -1,7 +1,9 @@
 """Types of fields: names, lists, pairs, scalars, and checks of values."""
 
+from collections import deque
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from math import isfinite
+from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
@@ -37,4 +39,29 @@ Items = Annotated[tuple[T, ...], Strict(False)]
 OneOrMore = Annotated[tuple[T, ...], Strict(False), AcceptSingle(_as_list)]
 Pair = Annotated[tuple[T, T], Strict(False)]
 
+
+class NotFiniteError(ValueError):
+    """A number inside a value is not finite. `path` leads to it."""
+
+    def __init__(self, path: tuple[str | int, ...]) -> None:
+        super().__init__("must be finite")
+        self.path = path
+
+
+def check_finite(value: Any) -> Any:
+    """Reject numbers that JSON cannot hold: a plan would have null in their place."""
+    waiting: deque[tuple[tuple[str | int, ...], Any]] = deque([((), value)])
+    while waiting:
+        path, part = waiting.popleft()
+        if isinstance(part, float) and not isfinite(part):
+            raise NotFiniteError(path)
+        if isinstance(part, dict):
+            waiting += (((*path, key), item) for key, item in cast(dict[str, Any], part).items())
+        elif isinstance(part, list | tuple):
+            waiting += (((*path, at), item) for at, item in enumerate(cast(list[Any], part)))
+    return value
+
+
+# A value of any type that a plan can hold.
+JsonValue = Annotated[Any, AfterValidator(check_finite)]
 Scalar = str | int | float | bool | None

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from posttrain.spec.declaration_fields import Declaration, fields_of
+from posttrain.spec.declaration_fields import Declaration, DeclaredField, fields_of, keys_of
 from posttrain.spec.error_messages import error_message
+from posttrain.spec.extension import ExtensionError
 from posttrain.spec.record import record
 
 KeyPath = tuple[str | int, ...]
@@ -54,6 +55,13 @@ def parse_declaration(model: type[DeclarationT], value: Any) -> DeclarationT:
         return model.model_validate(value)
     except ValidationError as error:
         raise DeclarationError(model, _errors_of(model, value, (), _lines(error))) from None
+    except Exception as error:
+        if model.__module__.startswith("posttrain."):
+            raise
+        # A validator of an extension raised something else than ValueError.
+        cause = f"{type(error).__name__}: {error}"
+        name = f"{model.__module__}.{model.__qualname__}"
+        raise ExtensionError(f"the parameters {name} of an extension cannot be checked: {cause}") from error
 
 
 @record
@@ -130,19 +138,35 @@ def _declaration_errors(
 
 
 def _union_errors(members: Sequence[Any], value: Any, at: KeyPath) -> list[FieldError]:
-    """The errors of the last member that matches the shape of the value."""
-    for member in reversed(members):
-        if _matches_member(value, _bare_type(member)):
-            try:
-                _adapter(member).validate_python(value, strict=True)
-            except ValidationError as error:
-                return _errors_of(member, value, at, _lines(error))
+    """The errors of the last member that matches the shape of the value. Of several models it is the
+    one that fits best."""
+    fitting = [member for member in reversed(members) if _matches_member(value, _bare_type(member))]
+    for member in sorted(fitting, key=lambda one: _mismatch(value, _bare_type(one))):
+        try:
+            _adapter(member).validate_python(value, strict=True)
+        except ValidationError as error:
+            return _errors_of(member, value, at, _lines(error))
     return [FieldError(kind="type", path=at, expected=tuple(map(_bare_type, members)))]
 
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
+
+
+def _mismatch(value: Any, kind: Any) -> tuple[bool, int]:
+    """How badly a mapping fits a model: whether a word that tells it from others differs ({kind: dog}), and
+    the number of unknown keys."""
+    if not (isinstance(kind, type) and issubclass(kind, Declaration) and isinstance(value, Mapping)):
+        return False, 0
+    given = cast(Mapping[str, Any], value)
+    words = {one.key: get_args(one.annotation) for one in fields_of(kind).values() if _is_word(one)}
+    differs = any(key in given and given[key] not in legal for key, legal in words.items())
+    return differs, len(given.keys() - set(keys_of(kind)))
+
+
+def _is_word(one: DeclaredField) -> bool:
+    return get_origin(one.annotation) is Literal
 
 
 def _matches_member(value: Any, kind: Any) -> bool:
@@ -197,6 +221,12 @@ def _leaf_error(kind: Any, value: Any, at: KeyPath, details: ErrorDetails) -> Fi
         cause = context["error"]
         path, legal = getattr(cause, "path", ()), getattr(cause, "legal", ())
         return FieldError(kind="value", path=(*at, *path), message=str(cause), legal=tuple(legal))
+    if type_ == "union_tag_invalid":
+        words = tuple(word.strip(" '") for word in context["expected_tags"].split(","))
+        path = (*at, context["discriminator"].strip("'"))
+        return FieldError(kind="value", path=path, message="is not one of the legal values", legal=words)
+    if type_ == "union_tag_not_found":
+        return FieldError(kind="missing", path=(*at, context["discriminator"].strip("'")))
     if type_ == "literal_error":
         message = "is not one of the legal values"
         legal = tuple(str(word) for word in get_args(kind))

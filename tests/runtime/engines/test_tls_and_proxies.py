@@ -131,7 +131,14 @@ def test_a_proxy_that_is_down_is_a_failed_attempt(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    "proxy", ["ftp://me:p4ss@host", "socks5://me:p4ss@host:1", "http://me:p4ss@:8", "http://[me:p4ss"]
+    "proxy",
+    [
+        "ftp://me:p4ss@host",
+        "socks5://me:p4ss@host:1",
+        "http://me:p4ss@:8",
+        "http://[me:p4ss",
+        "http://me:p4ss@127.0.0.1:99999",
+    ],
 )
 def test_an_unusable_proxy_ends_the_step_without_its_password(proxy: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HTTP_PROXY", proxy)

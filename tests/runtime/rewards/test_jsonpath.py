@@ -1,6 +1,7 @@
 """JSONPath queries (RFC 9535): results, errors, and limits."""
 
 import json
+from typing import Any
 
 import pytest
 from tests.runtime.rewards.reward_compilation import compiled_graph, evaluate_graph
@@ -10,6 +11,7 @@ from posttrain.runtime.rewards.jsonpath.bounded_query import (
     MAX_CHARACTERS,
     MAX_DEPTH,
     MAX_NODES,
+    MAX_SEGMENTS,
     find_values,
     parse_query,
 )
@@ -66,7 +68,7 @@ REFUSED = [
     "$[?@.a == @.*]", "$[?1]", "$[?'a']", "$[?length(@.a)]", "$[?count(1) == 1]", "$[?match(@.a)]",
     "$[?nothing(@)]", "$[?(@.a]", "$[?@.a == True]", "$.a-b", "$[1:2:3:4]",
     "$[?match(@.a, 'b') == true]", "$[?!(1)]", "$[?!length(@)]", "$[?length(@) && @.a]", "$[?@ == 1e999]",
-    "$.a ",
+    "$.a ", "$[?@.a == @.b == @.c]", "$[?!@.a == 1]", "$[?1 == !@.a]", "$[?@.a == (@.b && @.c)]",
 ]  # fmt: skip
 
 
@@ -142,6 +144,23 @@ NESTED += ["$[?" + "length(" * 250 + "@" + ")" * 250 + " > 1]", "$[?" + "&&".joi
 def test_a_deeply_nested_query_is_refused(query: str):
     with pytest.raises(ValueError, match="nested too deeply"):
         parse_query(query)
+
+
+def test_the_segments_of_a_query_have_a_limit():
+    levels: Any = []
+    for _ in range(MAX_SEGMENTS):
+        levels = [levels]
+    assert find_values(parse_query("$" + "[0]" * MAX_SEGMENTS), levels) == [[]]
+    for count in (MAX_SEGMENTS + 1, 2_000, 100_000):  # 100,000 were a segmentation fault
+        with pytest.raises(ValueError, match="more than 64 segments"):
+            parse_query("$" + "[0]" * count)
+
+
+def test_deep_values_are_compared():
+    deep = "[" * 900 + "]" * 900
+    assert find_values(parse_query("$[?@ == $[1]]"), [json.loads(deep), json.loads(deep)]) != []
+    other = json.loads(deep[:900] + "1" + deep[900:])
+    assert find_values(parse_query("$[?@ == $[1]]"), [json.loads(deep), other]) == [other]
 
 
 def test_a_query_at_the_limit_of_depth_is_evaluated():

@@ -39,7 +39,7 @@ class CompileRequest:
     # Whether to check the recipe without a profile and with each of its profiles too. The plan is that of
     # `profiles`.
     check_profiles: bool = False
-    # Whether the result needs a plan, which takes half of the time for a large matrix.
+    # Whether the result needs a plan.
     needs_plan: bool = True
     # --set PATH=TEXT, in the order given.
     overrides: tuple[tuple[str, str], ...] = ()

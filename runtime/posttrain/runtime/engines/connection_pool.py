@@ -137,9 +137,12 @@ def _parse_proxy(proxy: str | None) -> httpx.Proxy | None:
     except (ValueError, httpx.InvalidURL) as error:
         reason = "invalid URL" if isinstance(error, httpx.InvalidURL) else "unknown scheme"
     else:
-        if parsed.url.host and parsed.url.scheme in ("http", "https"):
+        port = parsed.url.port or 0  # httpx does not check it
+        if parsed.url.host and parsed.url.scheme in ("http", "https") and port < 65_536:
             return parsed
-        reason = "unsupported scheme" if parsed.url.host else "no host"
+        reason = (
+            "no host" if not parsed.url.host else "unsupported scheme" if port < 65_536 else "no such port"
+        )
     # The URL can contain a password, so it is not shown.
     raise StepError(
         f"the proxy for endpoints in the environment cannot be used: {reason}",

@@ -37,6 +37,11 @@ from posttrain.runtime.rewards.jsonpath.regex_functions import RegexFunction
 MAX_NODES = 20_000
 MAX_CHARACTERS = 200_000  # that `match` and `search` read in one evaluation
 MAX_DEPTH = 64  # of nested filters, parentheses, functions and chained operators
+MAX_SEGMENTS = 64  # of one query: each is a generator that reads the one before it
+
+
+# The library accepts these as sides of a comparison: `@.a == @.b == @.c`, `!@.a == 1`.
+_CONDITIONS = (ComparisonExpression, LogicalExpression, PrefixExpression)
 
 
 class QueryLimitError(ValueError):
@@ -91,7 +96,9 @@ class _BoundedParser(Parser):
         self._depth = 0
 
     def parse_query(self, stream: TokenStream, *, in_filter: bool = False) -> Iterable[JSONPathSegment]:
-        for segment in super().parse_query(stream, in_filter=in_filter):
+        for number, segment in enumerate(super().parse_query(stream, in_filter=in_filter), start=1):
+            if number > MAX_SEGMENTS:
+                self._fail(stream, f"more than {MAX_SEGMENTS} segments")
             descends = isinstance(segment, JSONPathRecursiveDescentSegment)
             kind = _DescendantSegment if descends else _ChildSegment
             yield kind(env=segment.env, token=segment.token, selectors=segment.selectors)
@@ -109,6 +116,8 @@ class _BoundedParser(Parser):
     def parse_infix_expression(self, stream: TokenStream, left: Expression) -> Expression:
         found = super().parse_infix_expression(stream, left)
         if isinstance(found, ComparisonExpression):
+            if any(isinstance(side, _CONDITIONS) for side in (found.left, found.right)):
+                self._fail(stream, "a condition is not a value: compare values, and join conditions with &&")
             return _JsonComparison(found.token, found.left, found.operator, found.right)
         logical = cast(LogicalExpression, found)
         self._check_condition(stream, logical.left)
@@ -209,18 +218,24 @@ def _single_value(found: object) -> object:
 
 
 def _is_equal(left: Any, right: Any, environment: BoundedEnvironment) -> bool:
-    """JSON equality: 1 equals 1.0, and true does not equal 1."""
-    environment.visit()
-    if isinstance(left, list) and isinstance(right, list):
-        one, two = cast(list[Any], left), cast(list[Any], right)
-        return len(one) == len(two) and all(
-            _is_equal(a, b, environment) for a, b in zip(one, two, strict=True)
-        )
-    if isinstance(left, dict) and isinstance(right, dict):
-        first, second = cast(dict[str, Any], left), cast(dict[str, Any], right)
-        return first.keys() == second.keys() and all(
-            _is_equal(first[key], second[key], environment) for key in first
-        )
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    return left == right
+    """JSON equality: 1 equals 1.0, and true does not equal 1. Deep values are compared without recursion."""
+    waiting = [(left, right)]
+    while waiting:
+        environment.visit()
+        one, two = waiting.pop()
+        if isinstance(one, list) and isinstance(two, list):
+            first, second = cast(list[Any], one), cast(list[Any], two)
+            if len(first) != len(second):
+                return False
+            waiting += zip(first, second, strict=True)
+        elif isinstance(one, dict) and isinstance(two, dict):
+            these, those = cast(dict[str, Any], one), cast(dict[str, Any], two)
+            if these.keys() != those.keys():
+                return False
+            waiting += ((these[key], those[key]) for key in these)
+        elif isinstance(one, bool) or isinstance(two, bool):
+            if one is not two:
+                return False
+        elif one != two:
+            return False
+    return True
