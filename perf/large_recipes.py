@@ -54,7 +54,7 @@ def write_chain_recipe(folder: Path, stages: int) -> Path:
     for n in range(stages):
         model = f"s{n - 1}" if n else "base"
         lines.append(
-            f"  s{n}: {{train: sft, model: {model}, data: sums, params: {{epochs: 1, batch_size: 4}}}}"
+            f"  s{n}: {{train: sft, model: {model}, data: sums.train, params: {{epochs: 1, batch_size: 4}}}}"
         )
     head = _HEAD.format(name="chain", matrix="")
     return _write_recipe(folder / f"chain-{stages}", head + "\n".join(lines) + "\n")

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from posttrain.compiler.memory.training_memory import training_phases
+from posttrain.compiler.memory.training_memory import resident_terms, training_phases
 from posttrain.compiler.memory.workload import Workload
 from posttrain.spec.architectures.transformers_config import transformers_config
 
@@ -66,7 +66,7 @@ def trace(workload: Workload) -> int:
 
 
 def predict(workload: Workload) -> int:
-    return max(m.total for m in training_phases(workload))
+    return max(m.total for m in training_phases(workload, resident_terms(workload)))
 
 
 def model_of(workload: Workload) -> torch.nn.Module:

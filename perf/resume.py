@@ -249,7 +249,7 @@ def train_until_kill(
 
 
 def differing_files(one: Product, other: Product) -> list[str]:
-    a, b = ({n: f["sha256"] for n, f in p.manifest["files"].items()} for p in (one, other))
+    a, b = ({n: f.sha256 for n, f in p.manifest.files.items()} for p in (one, other))
     return sorted(name for name in a.keys() | b.keys() if a.get(name) != b.get(name))
 
 

@@ -169,7 +169,7 @@ def learning() -> list[str]:
         cells = [name, start, method, metric, f"{mean(before):.3f}", f"{mean(after):.3f}"]
         cells.append(accuracy_text(made.get("before" if start == "base" else f"{start}_right")))
         cells.append(accuracy_text(made.get(f"{name}_right")))
-        lines.append(f"| {' | '.join(cells)} | {made[name].manifest['cost']['cpu_seconds']:.1f} |")
+        lines.append(f"| {' | '.join(cells)} | {made[name].cost['cpu_seconds']:.1f} |")
     return lines
 
 

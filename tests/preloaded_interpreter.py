@@ -31,7 +31,8 @@ from typing import Any, NoReturn
 _GC_THRESHOLD = gc.get_threshold()
 _MAX_MESSAGE_BYTES = 1 << 17
 # Started by `recipe run` as `python -m MODULE`. Other programs start as new processes.
-_FORKED_MODULES = ("posttrain.runtime.forkserver", "posttrain.runtime.worker")
+_FORKSERVER, _SUPERVISOR = "posttrain.runtime.forkserver", "posttrain.runtime.child_process"
+_WORKER = "posttrain.runtime.worker"
 
 
 def main(descriptor: int) -> None:
@@ -148,6 +149,12 @@ def _set_command_line(argv: Sequence[str]) -> None:
     ctypes.memmove(start, text[: end - start - 1].ljust(end - start, b"\0"), end - start)
 
 
+def _is_forked(args: Any) -> bool:
+    if list(args[:2]) != [sys.executable, "-m"]:
+        return False
+    return args[2] == _FORKSERVER or (args[2] == _SUPERVISOR and args[5] == _WORKER)
+
+
 class _ForkingPopen(subprocess.Popen[Any]):
     """Forks a process of `recipe run` instead of starting a new interpreter."""
 
@@ -155,7 +162,7 @@ class _ForkingPopen(subprocess.Popen[Any]):
         # A fork copies only the calling thread: what other threads have locked remains locked. Threads of
         # libraries, as those of DuckDB, are idle here.
         alone = threading.active_count() == 1
-        if not alone or list(args[:2]) != [sys.executable, "-m"] or args[2] not in _FORKED_MODULES:
+        if not alone or not _is_forked(args):
             super()._execute_child(args, *values)
             return
         inherited, environment = values[3], values[5]

@@ -8,16 +8,18 @@ import re
 import struct
 import subprocess
 import termios
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.compiler.render.diagnostic_cases import CASES, NAMES
+from tests.compiler.render.diagnostic_cases import CASES, NAMES, make_error, span_at
 from tests.recipe_command import RECIPE_COMMAND, run_command
 
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE
 from posttrain.compiler.diagnostic_codes import all_codes
 from posttrain.compiler.render.sarif import render_sarif
+from posttrain.compiler.render.text_diagnostics import Styler, render_text
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 WRONG = MINIMAL_RECIPE.replace("epochs: 1", "epoch: 1").replace("{train: sft", "{train: stf")
@@ -132,3 +134,70 @@ def test_logs_of_every_shape_are_good_sarif(sarif_schema: Path) -> None:
     codes = {code.id: code for code in all_codes()}
     log = json.loads(render_sarif(tuple(CASES.values()), NAMES, codes, "recipes/demo/recipe.yaml"))
     assert [error.message for error in check.iter_errors(log)] == []
+
+
+@pytest.fixture
+def many_errors(tmp_path: Path) -> Path:
+    keys = "".join(f"wrong{number}: 1\n" for number in range(150))
+    (tmp_path / "recipe.yaml").write_text(MINIMAL_RECIPE + keys)
+    return tmp_path
+
+
+def test_at_most_100_diagnostics_are_printed(many_errors: Path) -> None:
+    ended = run_command("validate", many_errors)
+    assert ended.stderr.count("error[PT0201]") == 100
+    assert "\n50 more are not shown; `recipe validate --max-diagnostics 0` shows all\n" in ended.stderr
+    assert ended.stderr.endswith("150 errors\n")
+    assert run_command("plan", many_errors, "--max-diagnostics", "7").stderr.count("error[") == 7
+    assert run_command("run", many_errors).stderr.count("error[") == 100
+    every = run_command("validate", many_errors, "--max-diagnostics", "0").stderr
+    assert (every.count("error["), "not shown" in every) == (150, False)
+    document = run_command("validate", many_errors, "--format", "json")
+    assert len(json.loads(document.stdout)["diagnostics"]) == 150
+
+
+def test_errors_are_printed_before_warnings() -> None:
+    found = [
+        replace(make_error(f"number {number}", span_at(1 + number, 1, 2)), severity=severity)
+        for number, severity in enumerate(("warning", "error", "warning", "error"))
+    ]
+    shown = render_text(found, {}, {}, Styler(), limit=3)
+    assert [f"number {number}" in shown for number in range(4)] == [True, True, False, True]
+
+
+PROFILES = "profiles:\n  sound: {seed: 3}\n  smoke: {stages: {sft: {params: {epoch: 2}}}}\n"
+
+
+@pytest.fixture
+def wrong_profile(tmp_path: Path) -> Path:
+    (tmp_path / "recipe.yaml").write_text(MINIMAL_RECIPE + PROFILES)
+    return tmp_path
+
+
+def test_each_format_names_the_profiles_of_a_diagnostic(wrong_profile: Path) -> None:
+    shown = {
+        form: run_command("validate", wrong_profile, "--format", form)
+        for form in ("text", "json", "github", "sarif")
+    }
+    assert {ended.returncode for ended in shown.values()} == {1}
+    assert "= note: in the profile `smoke`\n" in shown["text"].stderr
+    (found,) = json.loads(shown["json"].stdout)["diagnostics"]
+    assert found["profiles"] == ["smoke"]
+    assert "in the profile `smoke`" in shown["github"].stdout
+    (result,) = json.loads(shown["sarif"].stdout)["runs"][0]["results"]
+    assert result["properties"] == {"profiles": ["smoke"]}
+    assert "in the profile `smoke`" in result["message"]["text"]
+
+
+def test_a_plan_reports_the_errors_of_profiles_that_it_does_not_apply(wrong_profile: Path) -> None:
+    ended = run_command("plan", wrong_profile, "--home", wrong_profile / "home")
+    assert ended.returncode == 1
+    assert "unknown key `epoch`" in ended.stderr
+    assert "sft" in ended.stdout  # the plan of the recipe without a profile
+
+
+def test_a_run_checks_what_it_runs(wrong_profile: Path) -> None:
+    ended = run_command(
+        "run", wrong_profile, "--profile", "sound", "--only", "sums", "--home", wrong_profile / "home"
+    )
+    assert "epoch" not in ended.stderr

@@ -93,3 +93,35 @@ def test_a_huge_file_is_not_read_completely(tmp_path: Path) -> None:
     )
     assert ended.returncode == 1
     assert "error[PT0104]" in ended.stderr
+
+
+MODEL = """\
+models: {m: {from: ./mine}}
+stages: {out: {export: m}}
+"""
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors.index.json"])
+def test_a_huge_file_of_a_model_is_not_read(name: str, tmp_path: Path) -> None:
+    model = tmp_path / "mine"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    with (model / name).open("wb") as file:
+        file.truncate(200 * 2**30)  # without blocks on the disk
+    assert "so it is not a file of a model" in validate_errors(tmp_path, HEAD + MODEL)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 10**6, '{"a":' * 10**6, '{"hidden_size": 1' + "0" * 4000 + "}", "null", "[]"]
+)
+def test_a_hostile_configuration_of_a_model(text: str, tmp_path: Path) -> None:
+    model = tmp_path / "mine"
+    model.mkdir()
+    (model / "config.json").write_text(text)
+    (model / "model.safetensors").write_text("x")
+    (model / "model.safetensors.index.json").write_text(text)
+    hardware = "hardware: {gpus: 1xH100}\n"
+    (tmp_path / "recipe.yaml").write_text(HEAD + hardware + MODEL)
+    ended = run_command("validate", tmp_path)
+    assert "Traceback" not in ended.stderr
+    assert "internal error" not in ended.stderr

@@ -123,6 +123,64 @@ def test_a_range_of_times_is_printed(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out.splitlines()[-1] == "8 to run; about 8 min 00 s (4 min to 12 min)"
 
 
+def print_estimated(estimate: dict[str, Any], **target: Any) -> None:
+    """Print a plan in which two steps have this estimate."""
+    plan = plan_of(TINY_RECIPE / "recipe.yaml")
+    steps = tuple(
+        step.model_copy(update={"estimate": estimate if step.id in ("sft", "grpo") else None})
+        for step in plan.steps
+    )
+    prospects = {step.id: StepForecast(state="run", reason="never run") for step in steps}
+    print_plan_table(plan.model_copy(update={"steps": steps, "target": {**plan.target, **target}}), prospects)
+
+
+def test_the_parts_of_the_time_are_summed_over_the_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("startup", "training", "in-loop evaluation one", "in-loop evaluation two")
+    print_estimated({"seconds": 480, "parts": [{"name": name, "seconds": 120.0} for name in names]})
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "time by part: startup 4 min, training 4 min, in-loop evaluation 8 min"
+
+
+CALLS = {
+    "endpoint": "critic",
+    "purpose": "verdicts of score",
+    "calls_min": 10,
+    "calls_max": 1_000_000,
+    "input_tokens_min": 1000,
+    "input_tokens_max": 2_500_000,
+    "output_tokens_min": 20,
+    "output_tokens_max": 90_000,
+}
+
+
+def test_calls_of_an_endpoint_are_summed_with_their_dollars(capsys: pytest.CaptureFixture[str]) -> None:
+    price = {"input": 1.0, "output": 2.0, "source": "list price of 2026-03"}
+    print_estimated(
+        {"dollars": 2.0, "api": [{**CALLS, "price": price, "dollars_min": 1.0, "dollars_max": 3.0}]}
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2] == "8 to run; $4.00"
+    assert lines[-1] == (
+        "API calls of critic: 20 to 2M requests, 2,000 to 5M input tokens, 40 to 180k output tokens,"
+        " $2.00 to $6.00 (list price of 2026-03)"
+    )
+
+
+def test_calls_without_a_price_make_the_cost_a_lower_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    print_estimated({"dollars": 2.0, "api": [{**CALLS, "price_unknown": "no price of `m` is known"}]})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3] == "8 to run; at least $4.00"
+    assert "$" not in lines[-2]
+    assert lines[-1] == "  no price of `m` is known"
+
+
+def test_a_plan_for_several_machines_says_that_it_cannot_run(capsys: pytest.CaptureFixture[str]) -> None:
+    print_estimated({"seconds": 60}, nodes=2)
+    assert capsys.readouterr().out.splitlines()[-1].startswith("planned for 2 machines: posttrain cannot run")
+    print_estimated({"seconds": 60}, nodes=1)
+    assert "machines" not in capsys.readouterr().out
+
+
 UNPINNED = """\
 recipe: 1
 name: loose

@@ -13,10 +13,10 @@ from posttrain.cli.compile import compile_file
 from posttrain.compiler.pipeline import compile_recipe
 from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
-from posttrain.spec.plan import plan_from_json, plan_to_json
-from posttrain.spec.plan_schema import plan_schema
+from posttrain.spec.document_schema import document_schema
+from posttrain.spec.plan import Plan, plan_from_json, plan_to_json
 
-SCHEMA = plan_schema()
+SCHEMA = document_schema(Plan)
 VALIDATOR = Draft202012Validator(SCHEMA)
 FROZEN = Path(__file__).with_name("plan.schema.json")
 VALID = [name for name in FILES if not name.startswith("wrong-")]

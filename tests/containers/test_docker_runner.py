@@ -19,6 +19,7 @@ from tests.containers.container_runs import (
 )
 from tests.recipe_command import ROOT, file_digests, product_path, run_command, start_command, wait_until
 
+from posttrain.runtime.machine import total_memory_gb
 from posttrain.runtime.store.home import Home
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
+GIB = 1 << 30
 
 
 @pytest.fixture
@@ -273,6 +275,45 @@ def test_memory_that_runs_out_is_named(
     failure = ended.failure("work")
     assert failure["reason"] == ("out of memory: work used its limit of 0.25 GB; the plan estimated 0.125 GB")
     assert "raise memory_gb" in failure["advice"]
+
+
+LIMITS_PROGRAM = """\
+import json, os, pathlib
+def size(folder):
+    found = os.statvfs(folder)
+    return found.f_blocks * found.f_frsize
+paths = "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"
+limit = next(pathlib.Path(path).read_text() for path in paths if os.path.exists(path))
+found = {"memory": int(limit), "tmp": size("/tmp"), "shm": size("/dev/shm")}
+pathlib.Path(os.environ["OUT"], "found.json").write_text(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("declared", [None, 2])
+def test_a_container_has_limits(declared: float | None, stack_image: str, home: Path, tmp_path: Path) -> None:
+    more = "" if declared is None else f"    memory_gb: {declared}\n"
+    recipe = write_script_recipe(tmp_path / "limits", stack_image, LIMITS_PROGRAM, more=more)
+    ended = run_plan(compile_plan(recipe), recipe, Home(home))
+    assert ended.states == {"work": "done"}, ended.state_changes
+    found = json.loads((product_path(home, "work") / "found.json").read_text())
+    machine = total_memory_gb() * GIB
+    memory = found["memory"] if declared is None else declared * GIB
+    assert found["memory"] == memory
+    assert machine / 2 < memory < machine or declared
+    assert abs(found["tmp"] - memory // 4) < 2**20
+    assert abs(found["shm"] - min(memory // 2, 8 * GIB)) < 2**20
+
+
+def test_a_home_can_be_a_relative_path(stack_image: str, home: Path, tmp_path: Path) -> None:
+    recipe = write_script_recipe(tmp_path / "relative", stack_image, "print('hello')\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = run_command("run", "../relative", "--home", "../home", cwd=elsewhere)
+    assert done.returncode == 0, done.stdout + done.stderr
+    again = run_command("run", recipe, "--home", "elsewhere/../home", cwd=tmp_path)
+    assert (again.returncode, "cached" in again.stdout) == (0, True), again.stdout
+    (run, _) = sorted((home / "runs").iterdir())
+    assert ".." not in (run / "plan.json").read_text()
 
 
 def test_an_image_that_the_registry_does_not_have(

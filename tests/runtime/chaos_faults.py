@@ -7,6 +7,7 @@ the next kill hits that retry, and every other fault lets the client finish firs
 import os
 import random
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -137,6 +138,20 @@ def jump_clock(chaos_run: ChaosRun) -> bool:
     return ended == 0
 
 
+def _count_runs(home: Path) -> int:
+    return len(list((home / "runs").glob("*")))
+
+
+def _shrink(home: Path, limit: int) -> None:
+    """Limit the size of the file system, or to what it holds if that is more already."""
+    for _ in range(100):
+        try:
+            return resize(home, max(limit, used_bytes(home)))
+        except subprocess.CalledProcessError:  # a step has written in the meantime
+            continue
+    raise AssertionError(f"{home} cannot be limited to {limit} bytes")
+
+
 def fill_disk(chaos_run: ChaosRun) -> bool:
     """Fill the disk at a random write. The home is on a small file system of its own."""
     if chaos_run.client is not None and chaos_run.wait_for_client():
@@ -144,8 +159,12 @@ def fill_disk(chaos_run: ChaosRun) -> bool:
     taken = used_bytes(chaos_run.home)
     limit = taken + int(chaos_run.rng.uniform(0, max(0, chaos_run.disk_bytes - taken) + (1 << 20)))
     before = chaos_run.log_size()
-    resize(chaos_run.home, limit)
-    ended = chaos_run.start_client().wait(timeout=2 * TIMEOUT_SECONDS)
+    runs = _count_runs(chaos_run.home)
+    client = chaos_run.start_client()
+    # A run checks the free space before its first step, so the disk becomes small only then.
+    wait_until(lambda: _count_runs(chaos_run.home) > runs or client.poll() is not None, "the run has started")
+    _shrink(chaos_run.home, limit)
+    ended = client.wait(timeout=2 * TIMEOUT_SECONDS)
     chaos_run.wait_for_processes()
     chaos_run.hits["full disk: " + ("enough room" if ended == 0 else chaos_run.active_steps())] += 1
     resize(chaos_run.home, LARGE_BYTES)

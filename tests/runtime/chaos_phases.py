@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.store.checksums import read_checksummed
+from posttrain.runtime.store.workdir import read_receipt
+from posttrain.spec.document_json import DocumentError
 
 FileWatch = Callable[[Path], set[tuple[str, int]]]
 _CHECKPOINT_NAME = re.compile(r"checkpoint-(\d+)\Z")
@@ -180,7 +181,7 @@ def inspect_home(
             if work.name not in (committed or ()):
                 seen.steps.append(StepPhase(work.name[:10], "a commit"))
             continue
-        if read_checksummed(work / "receipt.json") is not None:
+        if _has_receipt(work):
             seen.finished[work.name] = count_starts(_record_dir(work))
         if earlier and earlier.get(work.name) == now.get(work.name) and not (work / "commit").exists():
             continue
@@ -188,6 +189,14 @@ def inspect_home(
         if step is not None:
             seen.steps.append(_step_phase(work, step, _read_events(_record_dir(work) / "events.jsonl")))
     return seen
+
+
+def _has_receipt(work: Path) -> bool:
+    try:
+        read_receipt(work)
+    except DocumentError:
+        return False
+    return True
 
 
 def _record_dir(work: Path) -> Path:
@@ -209,7 +218,7 @@ def _step_phase(work: Path, step: Mapping[str, Any], events: list[dict[str, Any]
     job = _read_json_file(work / "job.json")
     if (work / "commit").exists():
         phase = "a commit"
-    elif read_checksummed(work / "receipt.json") is not None:
+    elif _has_receipt(work):
         phase = "finished, not committed"
     elif job is None or not last or last[0]["attempt"] < job["attempt"]:
         phase = "a step's start"

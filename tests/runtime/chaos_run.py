@@ -15,6 +15,7 @@ from tests.recipe_command import Process, find_processes, start_command, wait_un
 from tests.runtime.chaos_phases import HomeState, inspect_home, read_attempts
 from tests.runtime.process_tree import kill_process
 
+from posttrain.runtime.store.integrity import integrity_problem
 from posttrain.runtime.store.products import Store
 
 RECIPE_FOLDER = Path(__file__).parents[1] / "recipes" / "chaos"
@@ -117,6 +118,6 @@ def damaged_products(home: Path) -> list[str]:
     found: list[str] = []
     for key in store.all_keys():
         made = store.find(key)
-        what = "it is not whole" if made is None else store.integrity_problem(made)
+        what = "it is not whole" if made is None else integrity_problem(made)
         found += [f"in the store under {key}: {what}"] if what else []
     return found

@@ -19,7 +19,7 @@ from tests.recipe_command import (
 from tests.runtime.test_run_resume import count_checkpoints
 
 from posttrain.runtime import atomic_io
-from posttrain.runtime.store.checksums import with_checksum
+from posttrain.spec.document_json import json_checksum
 
 pytestmark = pytest.mark.slow
 CHANGED_STEPS = ("--set", "stages.grpo.params.max_steps=6")
@@ -132,7 +132,8 @@ def test_adapter_with_unbuildable_base_is_rebuilt(tmp_path: Path) -> None:
     rewritten = json.loads((adapter.parent / "manifest.json").read_text())
     (adapter / "base.json").write_text(json.dumps({"key": "0" * 64}))
     rewritten["files"] = atomic_io.file_digests(adapter)
-    (adapter.parent / "manifest.json").write_text(json.dumps(with_checksum(rewritten)))
+    rewritten["checksum"] = json_checksum(rewritten)
+    (adapter.parent / "manifest.json").write_text(json.dumps(rewritten))
     recipe.write_text(ADAPTER_RECIPE.replace("SEEN", "seen"))
     done = run_command("run", tmp_path, "--home", home)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -14,6 +14,7 @@ from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.launch_record import cache_note, launch_record
 from posttrain.runtime.store.products import Product
 from posttrain.spec.plan import Launch, Step
+from posttrain.spec.step_records import Receipt
 
 
 @pytest.fixture
@@ -31,7 +32,11 @@ def product_of(tmp_path: Path, home: Home, step: Step) -> Product:
     home.prepare()
     workdir.prepare(work, step, {}, tmp_path)
     (work / "files").mkdir()
-    return workdir.commit(work, step, step.key, {"facts": {}, "cost": {"seconds": 0.0}}, home.store)
+    return workdir.commit(work, step, step.key, empty_receipt(work, step), home.store)
+
+
+def empty_receipt(work: Path, step: Step) -> Receipt:
+    return workdir.write_receipt(work, step.key, {}, {"seconds": 0.0})
 
 
 DDP = Launch(processes=2, strategy="ddp")
@@ -66,7 +71,7 @@ def test_a_cached_product_of_another_launch_is_reported(
 ) -> None:
     plan, _ = compile_text(tmp_path, RECIPE)
     product = product_of(tmp_path, home, training_step(plan.step("count"), before, micro))
-    assert product.manifest["launch"] == {
+    assert product.manifest.launch.model_dump() == {
         "nodes": 1,
         "processes": before.processes,
         "strategy": before.strategy,
@@ -85,7 +90,7 @@ def test_plan_and_run_say_so(tmp_path: Path, home: Home, capsys: pytest.CaptureF
     text = "made with 1 process, the plan has 2 processes (ddp)"
     found = forecast_plan(other, home)["count"]
     assert (found.state, found.reason) == ("cached", text)
-    result = run_plan(other, home, options, ProgressDisplay(other, StopRequest()))
+    result = run_plan(other, home, options, ProgressDisplay(other, options.recipe.parent, StopRequest()))
     assert set(result.states.values()) == {"cached"}
     assert text in capsys.readouterr().out
 
@@ -98,6 +103,5 @@ def test_a_product_of_an_earlier_client_has_the_launch_of_that_client(tmp_path: 
     home.prepare()
     workdir.prepare(work, started, {}, tmp_path)
     (work / "files").mkdir()
-    receipt = {"facts": {}, "cost": {"seconds": 0.0}}
-    product = workdir.commit(work, later, later.key, receipt, home.store)
-    assert product.manifest["launch"] == launch_record(started)
+    product = workdir.commit(work, later, later.key, empty_receipt(work, started), home.store)
+    assert product.manifest.launch == launch_record(started)

@@ -28,7 +28,7 @@ def test_parameters_are_written_as_they_are_read(name: str) -> None:
     ("name", "change", "field"),
     [
         ("sft", {"seed": "1"}, "`seed`"),
-        ("sft", {"sed": 1}, "`sed`: extra"),
+        ("sft", {"sed": 1}, "`sed`: unknown key"),
         ("check", {"sampling": {}}, "`sampling.temperature`: field required"),
         ("datasets.sums", {"operations": [{"op": "sql"}]}, "`operations.0.sql.query`: field required"),
         ("models.base", {"dtype": "int4"}, "`dtype`"),

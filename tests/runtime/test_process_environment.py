@@ -238,6 +238,9 @@ def test_a_program_of_the_user_gets_no_secret(tmp_path: Path, monkeypatch: pytes
     assert not any(name in str(reply) for name in ("OPENAI_KEY", HUB_CREDENTIAL, "RANK"))
     with without_secrets():
         assert not {"OPENAI_KEY", HUB_CREDENTIAL} & set(os.environ)
+    with without_secrets(keep=(HUB_CREDENTIAL,)):
+        assert "OPENAI_KEY" not in os.environ
+        assert os.environ[HUB_CREDENTIAL] == SENTINEL
     assert os.environ["OPENAI_KEY"] == os.environ[HUB_CREDENTIAL] == SENTINEL
 
 

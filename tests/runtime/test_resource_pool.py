@@ -13,7 +13,8 @@ from posttrain.cli.compile import compile_file
 from posttrain.runtime.execution.executor import execute
 from posttrain.runtime.execution.resource_pool import ResourcePool, required_resources
 from posttrain.runtime.execution.run_context import RunContext
-from posttrain.runtime.machine import Machine, this_machine, total_memory_gb, unmet_requirements, visible_gpus
+from posttrain.runtime.machine import Machine, this_machine, total_memory_gb, visible_gpus
+from posttrain.runtime.preflight.machine_resources import unmet_requirements
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
 from posttrain.runtime.store.runs import new_run
@@ -195,15 +196,15 @@ def test_memory_is_counted_as_the_recipe_says_or_as_the_plan_estimates(folder: P
     assert required_resources(twice).memory_gb == 5
     on_cards = twice.model_copy(update={"resources": c.resources.model_copy(update={"gpus": 2})})
     assert required_resources(on_cards).memory_gb is None, "the estimate is GPU memory"
-    assert "lower its memory_gb" in unmet_requirements([b], replace(MACHINE, memory_gb=4.0))[0]
+    assert "lower its memory_gb" in next(unmet_requirements([b], replace(MACHINE, memory_gb=4.0))).advice
 
 
 def test_a_step_that_is_too_large_fails_instead_of_waiting_for_ever(folder: Path) -> None:
     plan = compile_with_resources(folder, gpus=4)
     assert execute_plan(folder, plan, MACHINE)["a"] == "failed"
-    unmet = unmet_requirements(plan.steps, replace(MACHINE, gpus=()))
-    assert "`a` requires 4 GPUs, but this machine has none available" in unmet[0]
-    assert "run the recipe on a machine with 4 GPUs" in unmet[0]
+    unmet = next(unmet_requirements(plan.steps, replace(MACHINE, gpus=())))
+    assert "`a` requires 4 GPUs, but this machine has none available" in unmet.cause
+    assert "run the recipe on a machine with 4 GPUs" in unmet.advice
 
 
 def test_what_is_too_large_is_refused_before_anything_runs(folder: Path) -> None:

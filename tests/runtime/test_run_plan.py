@@ -10,7 +10,7 @@ import pytest
 from tests.recipe_command import find_processes
 from tests.runtime.scripts_recipe import FAILING, RECIPE, SLEEPING, compile_text, run_text
 
-from posttrain.runtime.execution.run_errors import HomeNotWritable, SelectionError, UnmetRequirements
+from posttrain.runtime.execution.run_errors import HomeNotWritable, PreflightFailed, SelectionError
 from posttrain.runtime.execution.run_observer import RunObserver
 from posttrain.runtime.execution.run_plan import RunOptions, run_plan
 from posttrain.runtime.execution.selection import SelectionOptions
@@ -118,9 +118,12 @@ def test_a_wrong_selection_starts_no_run(
 def test_a_machine_that_is_too_small_starts_no_run(tmp_path: Path, home: Home) -> None:
     plan, options = compile_text(tmp_path, RECIPE)
     small = RunOptions(recipe=options.recipe, machine=Machine(cpus=0, memory_gb=1.0))
-    with pytest.raises(UnmetRequirements) as raised:
+    with pytest.raises(PreflightFailed) as raised:
         run_plan(plan, home, small)
-    assert [message.partition(" requires")[0] for message in raised.value.messages] == ["`count`", "`double`"]
+    assert [(one.check, one.steps) for one in raised.value.findings] == [
+        ("machine", ("count",)),
+        ("machine", ("double",)),
+    ]
     assert list_runs(home) == []
     run_plan(plan, home, options)
     assert run_plan(plan, home, small).states == {"count": "cached", "double": "cached"}

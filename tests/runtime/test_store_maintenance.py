@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -120,7 +121,7 @@ def test_verify_quarantines_damaged_products(folder: Path) -> None:
     found = run_command("verify", "--home", home)
     assert found.returncode == 1
     assert "n does not match the digest in its manifest" in found.stdout
-    assert "its manifest is missing or damaged" in found.stdout
+    assert "manifest.json: its checksum does not match its fields" in found.stdout
     assert "checked 3 products, 3 files, 1 run, 3 rows; 2 damaged" in found.stdout
     repaired = run_command("verify", "--home", home, "--repair")
     assert repaired.returncode == 0
@@ -160,6 +161,56 @@ def test_verify_checks_plans_and_rebuilds_a_lost_journal(folder: Path) -> None:
     assert "not repaired" in verified.stdout
 
 
+def test_verify_reports_an_empty_journal_and_a_missing_plan(folder: Path) -> None:
+    home = folder / "home"
+    (only,) = (home / "runs").iterdir()
+    journal = only / "journal.sqlite"
+    journal.write_bytes(b"")
+    for name in ("journal.sqlite-wal", "journal.sqlite-shm"):
+        (only / name).unlink(missing_ok=True)
+    found = run_command("verify", "--home", home)
+    assert (found.returncode, "is empty" in found.stdout) == (1, True), found.stdout
+    assert not journal.stat().st_size, "a check does not write"
+    plan = (only / "plan.json").read_bytes()
+    (only / "plan.json").unlink()
+    found = run_command("verify", "--home", home)
+    assert (found.returncode, "its plan is missing" in found.stdout) == (1, True), found.stdout
+    refused = run_command("gc", "--home", home, "--yes")
+    assert (refused.returncode, "is not readable" in refused.stderr) == (1, True), refused.stdout
+    (only / "plan.json").write_bytes(plan)
+    repaired = run_command("verify", "--home", home, "--repair")
+    assert repaired.returncode == 0, repaired.stdout
+    assert "no damage found" in run_command("verify", "--home", home).stdout
+
+
+def test_verify_reports_a_journal_that_lost_its_rows(folder: Path) -> None:
+    home = folder / "home"
+    (only,) = (home / "runs").iterdir()
+    database = sqlite3.connect(only / "journal.sqlite")
+    database.execute("DELETE FROM step")
+    database.execute("DELETE FROM run")
+    database.commit()
+    database.close()
+    found = run_command("verify", "--home", home)
+    assert (found.returncode, "do not match the plan" in found.stdout) == (1, True), found.stdout
+
+
+@pytest.mark.parametrize("damage", ["same size", "truncated", "manifest"])
+def test_path_refuses_a_damaged_product(folder: Path, damage: str) -> None:
+    home = folder / "home"
+    word = product_path(home, "other") / "word"
+    if damage == "manifest":
+        (word.parent.parent / "manifest.json").write_text("{")
+    else:
+        word.write_text("fisrt\n" if damage == "same size" else "")
+    refused = run_command("path", "other", "--home", home)
+    assert (refused.returncode, refused.stdout) == (1, ""), refused.stdout
+    assert "the product of `other` is damaged" in refused.stderr
+    assert run_command("verify", "--home", home, "--repair").returncode == 0
+    assert "has not finished" in run_command("path", "other", "--home", home).stderr
+    assert run_command("path", "count", "--home", home).returncode == 0
+
+
 def test_verify_checks_unfinished_work(folder: Path) -> None:
     work = folder / "home" / "work" / ("f" * 64)
     for number in (3, 6):
@@ -178,8 +229,8 @@ def test_verify_checks_unfinished_work(folder: Path) -> None:
     (work / "model").symlink_to(work / "nowhere")
     found = run_command("verify", "--home", folder / "home").stdout
     for what in (
-        "checkpoint-6 does not match its manifest",
-        "its receipt does not",
+        "checkpoint-6/weights does not match complete.json",
+        "receipt.json: its checksum does not match",
         "the link model is dangling",
     ):
         assert what in found

@@ -10,8 +10,25 @@ from hypothesis import strategies as st
 
 from posttrain.spec.lockfile import HEADER, LockfileError, format_lock, parse_lock, salvage_lock
 
-words = st.text(min_size=1, max_size=12)
-locks = st.dictionaries(st.tuples(words, words), words, max_size=8)
+COMMIT, SHA256 = "1" * 40, "2" * 64
+words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
+kinds = st.sampled_from(["model", "dataset", "file", "image", "stack"])
+VALUES = {
+    "model": [COMMIT, "3" * 40],
+    "dataset": [COMMIT, "3" * 40],
+    "file": [SHA256, "4" * 64],
+    "image": [f"sha256:{SHA256} linux/amd64=sha256:{SHA256}", f"linux/arm64/v8=sha256:{SHA256}"],
+    "stack": ["2.13.0+cu130", "1!2rc1"],
+}
+
+
+@st.composite
+def locks_of_valid_entries(draw: st.DrawFn) -> dict[tuple[str, str], str]:
+    names = draw(st.lists(st.tuples(kinds, words), max_size=8))
+    return {id: draw(st.sampled_from(VALUES[id[0]])) for id in names}
+
+
+locks = locks_of_valid_entries()
 
 
 @given(locks)
@@ -50,12 +67,20 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     [
         ("", 1, "its first line has no"),
         ('["stack", "torch", "2"]\n', 1, "its first line has no"),
-        ("# recipe.lock 2, from another time\n", 1, "another release"),
+        ("# recipe.lock 2, from another time\n", 1, "format 2 of a newer release"),
+        ("# recipe.lock 0, from another time\n", 1, "format 0 of an older release"),
         ("<<<<<<< ours\n", 1, "merge conflict marker"),
-        (f'{HEADER}\n["a", "b", "c"]\n<<<<<<< ours\n', 3, "merge conflict marker"),
+        (f'{HEADER}\n["stack", "b", "1"]\n<<<<<<< ours\n', 3, "merge conflict marker"),
+        (f'{HEADER}\n["a", "b", "c"]\n', 2, "the kind must be one of 'model'"),
+        (f'{HEADER}\n["stack", "b", "1"]\n["model", "org/a@main", "main"]\n', 3, "`value`: the text"),
+        (f'{HEADER}\n["file", "a.txt", "{COMMIT}"]\n', 2, "`value`: the text"),
+        (f'{HEADER}\n["image", "it:1", "latest"]\n', 2, "`value`: the text"),
+        (f'{HEADER}\n["stack", "torch", "1 \\n--index-url=x"]\n', 2, "`value`: the text"),
+        (f'{HEADER}\n["stack", "", "1"]\n', 2, "`name`: must have at least 1 character"),
+        (f'{HEADER}\n["stack", "\\ud800", "1"]\n', 2, "`name`"),
         (f'{HEADER}\n["a", "b"]\n', 2, "not an entry"),
         (f'{HEADER}\n["a", "b", 1]\n', 2, "not an entry"),
-        (f'{HEADER}\n["a", "b", "c"]\n["a", "b", "d"]\n', 3, "two lines have different values for the a `b`"),
+        (f'{HEADER}\n["stack", "b", "1"]\n["stack", "b", "2"]\n', 3, "different values for the stack `b`"),
         (f"{HEADER}\n{'[' * 100_000}\n", 2, "not an entry"),
     ],
 )

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
-from posttrain.compiler import model_decoding, model_folders
+from posttrain.compiler import model_decoding, model_folders, model_support
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
 from posttrain.compiler.facts.published_shapes import find_shape
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.compiler.user_files import user_file
 from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.architectures.shape_from_init import init_model_types, shape_from_init
@@ -77,6 +78,7 @@ CODES = (
     TWO_TEMPLATES,
     *model_folders.CODES,
     *model_decoding.CODES,
+    *model_support.CODES,
 )
 # The special tokens of a character tokenizer, in addition to its alphabet and added tokens.
 _SPECIAL_TOKENS = 3
@@ -129,19 +131,28 @@ def check_models(
             _check_shape(name, resolved, diagnostics)
         files: dict[str, UserFile] = {}
         if model.chat_template is not None:
-            template = user_file(model.chat_template, (*path, "chat_template"), request.read, diagnostics)
+            template = user_file(model.chat_template, (*path, "chat_template"), request, diagnostics)
             if template is not None:
                 files["chat_template"] = template[0]
         if model.chat_template is not None and model.tags is not None:
             message = f"the model `{name}` has both `chat_template` and `tags`"
             diagnostics.add(TWO_TEMPLATES, (*path, "tags"), message, key=True, help="remove one of them")
-        if model.from_ is not None and model_folders.is_folder(model.from_):
-            files |= model_folders.model_folder_files(model.from_, (*path, "from"), request, diagnostics)
-            model_decoding.check_generation_config(model.from_, (*path, "from"), request, diagnostics)
-        elif model.from_ is not None:
-            model_folders.check_hub_name(model.from_, (*path, "from"), request, diagnostics)
+        if model.from_ is not None:
+            files |= _check_origin(model.from_, (*path, "from"), request, diagnostics)
         found[name] = files
     return found
+
+
+def _check_origin(
+    origin: str, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics
+) -> ModelFiles:
+    """Check a model of the hub or of a folder. Return its user files by role."""
+    model_support.check_supported(origin, path, request, diagnostics)
+    if not model_folders.is_folder(origin):
+        model_folders.check_hub_name(origin, path, request, diagnostics)
+        return {}
+    model_decoding.check_generation_config(origin, path, request, diagnostics)
+    return model_folders.model_folder_files(origin, path, request, diagnostics)
 
 
 def _check_shape(name: str, resolved: ResolvedRecipe, diagnostics: Diagnostics) -> None:

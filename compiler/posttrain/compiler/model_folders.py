@@ -7,9 +7,10 @@ from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
-from posttrain.compiler.user_files import user_file
+from posttrain.compiler.user_files import FILE_NOT_FOUND, describe_missing_file, user_file
 from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.model_files import MAX_FILE_BYTES
 from posttrain.spec.plan import UserFile
 
 _EXAMPLE_INIT = (
@@ -75,7 +76,14 @@ def model_folder_files(
 ) -> dict[str, UserFile]:
     """The files of the model, by role; missing files are reported."""
     files: dict[str, UserFile] = {}
-    config = user_file(posixpath.join(origin, "config.json"), path, request.read, diagnostics)
+    for name in ("config.json", _INDEX_FILE):
+        most = MAX_FILE_BYTES[name]
+        where = posixpath.normpath(posixpath.join(origin, name))
+        if len(request.file_prefix(where, most + 1) or b"") > most:
+            message = f"`{where}` has more than {most // 2**20} MiB, so it is not a file of a model"
+            diagnostics.add(NO_WEIGHTS, path, message, help="check what the file contains")
+            return {}
+    config = user_file(posixpath.join(origin, "config.json"), path, request, diagnostics)
     if config is None:
         return {}
     files[f"{ROLE_PREFIX}config.json"] = config[0]
@@ -85,6 +93,10 @@ def model_folder_files(
         digest = request.file_digest(where)
         if digest is not None:
             files[f"{ROLE_PREFIX}{name}"] = UserFile(path=where, sha256=digest)
+        elif request.problem_with(where) is not None:  # as in the cache of the hub, whose files are links
+            message, help = describe_missing_file(where, where, request)
+            diagnostics.add(FILE_NOT_FOUND, path, message, help=help)
+            return {}
     missing = [name for name in weights or (_SINGLE_FILE,) if f"{ROLE_PREFIX}{name}" not in files]
     if missing:
         message = f"the folder `{origin}` has no file `{missing[0]}`"
@@ -96,7 +108,8 @@ def folder_model_shape(origin: str, request: CompileRequest) -> Shape | None:
     """The shape of the model, from its `config.json`."""
     from posttrain.compiler.facts.shape_from_config import shape_from_config
 
-    config = request.read(posixpath.normpath(posixpath.join(origin, "config.json")))
+    where = posixpath.normpath(posixpath.join(origin, "config.json"))
+    config = request.file_prefix(where, MAX_FILE_BYTES["config.json"])
     return None if config is None else shape_from_config(origin, config)
 
 
@@ -107,7 +120,7 @@ def _weight_files(origin: str, request: CompileRequest) -> list[str] | None:
         return [_SINGLE_FILE]
     try:
         shards = {str(name) for name in json.loads(index)["weight_map"].values()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     plain = all(posixpath.basename(name) == name and name.endswith(".safetensors") for name in shards)
     return [_INDEX_FILE, *sorted(shards)] if plain and shards else None

@@ -13,7 +13,7 @@ from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.lockfile.pins import Pins, apply_pins
 from posttrain.compiler.lowering.leg_merge import merge_legs
 from posttrain.compiler.lowering.lower import lower
-from posttrain.compiler.parsing.expand import expand
+from posttrain.compiler.parsing.expand import apply_overlays, merge_extended_files, profiles_of
 from posttrain.compiler.parsing.interpolate import interpolate
 from posttrain.compiler.parsing.matrix import Leg, check_unused_axes, expand_matrix
 from posttrain.compiler.parsing.overlay import drop_keys
@@ -33,7 +33,7 @@ from posttrain.spec.train_stage import Train
 
 @record(kw_only=True)
 class CompileResult:
-    """The plan, if there is no error, and all diagnostics in file order."""
+    """The plan, if its profiles have no error, and all diagnostics in file order."""
 
     plan: Plan | None
     diagnostics: tuple[Diagnostic, ...]
@@ -43,15 +43,42 @@ class CompileResult:
 
 def compile_recipe(request: CompileRequest) -> CompileResult:
     diagnostics = Diagnostics()
-    pins = _load_pins(request, diagnostics)
-    plan = _compile(request, pins, diagnostics)
-    if request.lock is not None:
-        plan = _enforce_lock(plan, pins, diagnostics)
+    tree = _read_tree(request, diagnostics)
+    plan, pins, found = _compile_variant(tree, request, diagnostics)
+    if tree is not None and request.check_profiles and profiles_of(tree):
+        from posttrain.compiler.profile_checks import check_profiles
+
+        found = check_profiles(
+            profiles_of(tree),
+            request,
+            found,
+            lambda other: _compile_variant(tree, other, diagnostics)[2],
+        )
     return CompileResult(
         plan=plan,
-        diagnostics=tuple(sort_by_location(diagnostics.collected)),
+        diagnostics=tuple(sort_by_location(found)),
         hub_references=frozenset(pins.hub_references),
     )
+
+
+def _read_tree(request: CompileRequest, diagnostics: Diagnostics) -> MappingNode | None:
+    """The tree of the recipe merged over the files that it extends; None if it is not a recipe."""
+    tree = parse(request.source, diagnostics)
+    if tree is None or _is_foreign_config(tree, diagnostics):
+        return None
+    return merge_extended_files(tree, request, diagnostics)
+
+
+def _compile_variant(
+    tree: MappingNode | None, request: CompileRequest, parsed: Diagnostics
+) -> tuple[Plan | None, Pins, list[Diagnostic]]:
+    """Compile a tree with the profiles of a request. The diagnostics include those of the parse."""
+    diagnostics = parsed.fork()
+    pins = _load_pins(request, diagnostics)
+    plan = _compile(tree, request, pins, diagnostics) if tree is not None else None
+    if request.lock is not None:
+        plan = _enforce_lock(plan, pins, diagnostics)
+    return plan, pins, diagnostics.collected
 
 
 def _load_pins(request: CompileRequest, diagnostics: Diagnostics) -> Pins:
@@ -71,12 +98,9 @@ def _enforce_lock(plan: Plan | None, pins: Pins, diagnostics: Diagnostics) -> Pl
     return None if diagnostics.has_errors else plan
 
 
-def _compile(request: CompileRequest, pins: Pins, diagnostics: Diagnostics) -> Plan | None:
-    tree = parse(request.source, diagnostics)
-    if tree is None or _is_foreign_config(tree, diagnostics):
-        return None
+def _compile(tree: MappingNode, request: CompileRequest, pins: Pins, diagnostics: Diagnostics) -> Plan | None:
     diagnostics.set_root(tree)
-    whole = expand(tree, request, diagnostics)
+    whole = apply_overlays(tree, request, diagnostics)
     combinations = expand_matrix(whole, diagnostics)
     used: set[str] = set()
     plans = [_compile_leg(whole, leg, used, request, pins, diagnostics) for leg in combinations]
@@ -110,7 +134,20 @@ def _compile_leg(
     resolved = resolve_names(recipe, request.catalog, diagnostics)
     checked = check_semantics(resolved, request, diagnostics)
     placed = _place_stages(checked, diagnostics)
-    return None if diagnostics.has_errors else lower(checked, placed, request)
+    if diagnostics.has_errors or not request.needs_plan:
+        return None
+    return lower(checked, _add_api_estimates(checked, placed), request)
+
+
+def _add_api_estimates(
+    checked: CheckedRecipe, placed: Mapping[str, StagePlacement]
+) -> Mapping[str, StagePlacement]:
+    """Estimate the calls of endpoints. Recipes without endpoints skip the imports for it."""
+    if not checked.resolved.recipe.endpoints:
+        return placed
+    from posttrain.compiler.api_costs.api_estimates import add_api_estimates
+
+    return add_api_estimates(checked, placed)
 
 
 def _place_stages(checked: CheckedRecipe, diagnostics: Diagnostics) -> Mapping[str, StagePlacement]:

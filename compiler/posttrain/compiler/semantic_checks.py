@@ -10,7 +10,9 @@ from posttrain.compiler.checks.context_length import check_inference_lengths
 from posttrain.compiler.checks.export_from_container import check_export_folders
 from posttrain.compiler.checks.gpu_requirements import check_gpu_requirements
 from posttrain.compiler.checks.inloop_eval import check_inloop_evals
+from posttrain.compiler.checks.interpreted_columns import check_interpreted_columns
 from posttrain.compiler.checks.leakage import check_leakage, check_named_parts
+from posttrain.compiler.checks.passwords import check_passwords
 from posttrain.compiler.checks.tags import check_tags
 from posttrain.compiler.checks.tracking import check_tracking
 from posttrain.compiler.checks.trained_model import trained_models
@@ -20,6 +22,7 @@ from posttrain.compiler.data.datasets import CompiledDataset, check_datasets
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.environments.checked_environment import CheckedEnvironment
 from posttrain.compiler.model_checks import ModelFiles, check_models, model_shapes
+from posttrain.compiler.model_support import check_quantized_checkpoints
 from posttrain.compiler.resolution.lineage import Lineage, model_lineages
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.rewards.graph import RewardGraph, build_graph
@@ -150,6 +153,10 @@ def _check_across_stages(found: CheckedRecipe, request: CompileRequest, diagnost
     resolved = found.resolved
     trained = trained_models(resolved, found.trainings, found.lineages, found.shapes)
     check_training_stages(resolved, found.trainings, trained, request.catalog, diagnostics)
+    check_quantized_checkpoints(resolved, trained, request, diagnostics)
+    check_interpreted_columns(
+        resolved, found.rows, found.graphs, found.environments, request.catalog, diagnostics
+    )
     check_named_parts(resolved, found.rows, diagnostics)
     check_leakage(resolved, found.gates, diagnostics)
     check_inloop_evals(resolved, found.trainings, found.evals, diagnostics)
@@ -171,6 +178,7 @@ def _check_across_stages(found: CheckedRecipe, request: CompileRequest, diagnost
         check_nulls(resolved, found.rows, found.graphs, found.trainings, diagnostics)
     check_export_folders(resolved.recipe, diagnostics)
     check_tracking(resolved.recipe, request, diagnostics)
+    check_passwords(resolved.recipe, diagnostics)
     if request.is_unmodified:
         check_unused(resolved, request.source.name, diagnostics)
         _check_unused_nodes(resolved, found.graphs, found.evals, diagnostics)
@@ -186,7 +194,7 @@ def _script_files(
     found: dict[str, dict[str, UserFile]] = {}
     for name, stage in resolved.recipe.stages.items():
         for index, file in enumerate(stage.files if isinstance(stage, Script) else ()):
-            read = user_file(file, ("stages", name, "files", index), request.read, diagnostics)
+            read = user_file(file, ("stages", name, "files", index), request, diagnostics)
             if read is not None:
                 found.setdefault(name, {})[file] = read[0]
     return found

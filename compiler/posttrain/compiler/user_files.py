@@ -4,11 +4,12 @@ import posixpath
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
-from posttrain.compiler.text.compile_request import CompileRequest, ReadFile
+from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.keys import digest_bytes
 from posttrain.spec.plan import UserFile
+from posttrain.spec.url_passwords import mask_url_passwords
 
 FILE_NOT_FOUND = Code(
     "PT0409",
@@ -43,7 +44,7 @@ def large_user_file(
     where = posixpath.normpath(name)
     prefix = None if whole or _is_outside_folder(where) else request.file_prefix(where, MAX_SAMPLED_BYTES)
     if prefix is None or len(prefix) < MAX_SAMPLED_BYTES:
-        return user_file(name, path, request.read, diagnostics)
+        return user_file(name, path, request, diagnostics)
     digest = request.file_digest(where)
     return None if digest is None else (UserFile(path=where, sha256=digest), prefix)
 
@@ -53,7 +54,7 @@ def _is_outside_folder(where: str) -> bool:
 
 
 def user_file(
-    name: str, path: KeyPath, read: ReadFile, diagnostics: Diagnostics
+    name: str, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics
 ) -> tuple[UserFile, bytes] | None:
     """The file's normalized path, digest and content; None after a reported error."""
     where = posixpath.normpath(name)
@@ -61,16 +62,18 @@ def user_file(
         message = f"`{name}` is outside the recipe's folder"
         diagnostics.add(FILE_NOT_FOUND, path, message, help="copy the file into the recipe's folder")
         return None
-    data = read(where)
+    data = request.read(where)
     if data is None:
-        message = f"there is no file `{shorten_path(where)}` in the recipe's folder"
-        help = _template_help(name) if path[-1:] == ("chat_template",) else ""
-        diagnostics.add(FILE_NOT_FOUND, path, message, help=help or missing_file_help(name))
+        message, help = describe_missing_file(where, name, request)
+        if path[-1:] == ("chat_template",):
+            help = _template_help(name) or help
+        diagnostics.add(FILE_NOT_FOUND, path, message, help=help)
         return None
     return UserFile(path=where, sha256=digest_bytes(data)), data
 
 
 def shorten_path(path: str) -> str:
+    path = mask_url_passwords(path)
     return path if len(path) <= 80 else f"{path[:60]}...{path[-17:]}"
 
 
@@ -86,7 +89,15 @@ def _template_help(name: str) -> str:
     return ""
 
 
-def missing_file_help(name: str) -> str:
+def describe_missing_file(where: str, name: str, request: CompileRequest) -> tuple[str, str]:
+    """The message and the help for a file that cannot be read. `name` is its path in the recipe."""
+    problem = request.problem_with(where)
+    if problem is not None:
+        return f"`{shorten_path(where)}` {problem}", "copy the file into the recipe's folder"
+    return f"there is no file `{shorten_path(where)}` in the recipe's folder", _missing_file_help(name)
+
+
+def _missing_file_help(name: str) -> str:
     """The help for a missing file, depending on the kind of path."""
     if "://" in name:
         return (
@@ -97,4 +108,4 @@ def missing_file_help(name: str) -> str:
         return "`~` is not expanded: copy the file into the recipe's folder"
     if any(character in name for character in "*?["):
         return "glob patterns are not expanded: list the files"
-    return "the file must be in the recipe's folder; symbolic links that leave the folder are not followed"
+    return "the file must be in the recipe's folder"

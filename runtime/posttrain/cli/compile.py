@@ -3,15 +3,18 @@
 The compiler is imported by the functions, because the options of a command are read without it.
 """
 
+import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from posttrain.cli.invalid_usage import InvalidUsage
+from posttrain.spec.url_passwords import mask_url_passwords
 
 if TYPE_CHECKING:
     from posttrain.compiler.pipeline import CompileResult
@@ -58,12 +61,30 @@ def compile_file(
     profiles: Sequence[str],
     locked: bool = False,
     allow_image_tags: bool = False,
+    check_profiles: bool = False,
 ) -> "tuple[CompileResult, CompileRequest]":
-    """Compile a recipe file."""
+    """Compile a recipe file. With `check_profiles`, its other profiles are checked too."""
+    from dataclasses import replace
+
     from posttrain.compiler.pipeline import compile_recipe
 
     request = compile_request(path, settings, profiles, locked, allow_image_tags)
-    return compile_recipe(request), request
+    request = replace(request, check_profiles=check_profiles)
+    with _without_garbage_collection():
+        return compile_recipe(request), request
+
+
+@contextmanager
+def _without_garbage_collection() -> Generator[None]:
+    """The compiler makes many objects and hardly any cycles: searching for cycles takes some percent of the
+    time of a large recipe, and frees nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def compile_request(
@@ -83,7 +104,7 @@ def compile_request(
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name.strip():
-            raise InvalidUsage(f"--set takes PATH=VALUE, such as seed=1; got `{setting}`")
+            raise InvalidUsage(f"--set takes PATH=VALUE, such as seed=1; got `{mask_url_passwords(setting)}`")
         pairs.append((name.strip(), value))
     try:
         with path.open("rb") as file:
@@ -96,6 +117,7 @@ def compile_request(
         read=lambda name: _read_file(path.parent, name),
         digest=lambda name: _file_digest(path.parent, name),
         read_prefix=lambda name, most: _read_prefix(path.parent, name, most),
+        read_problem=lambda name: _read_problem(path.parent, name),
         stack=installed_stack(),
         profiles=tuple(profiles),
         overrides=tuple(pairs),
@@ -111,18 +133,43 @@ def lock_file(recipe: Path) -> Path:
 
 def _read_lock(recipe: Path) -> "SourceFile":
     from posttrain.compiler.text.compile_request import SourceFile
+    from posttrain.spec.lockfile import MAX_LOCK_BYTES
 
     path = lock_file(recipe)
-    try:
-        return SourceFile(path.name, path.read_bytes())
-    except OSError:
+    if not path.is_file():
         message = f"no such file: {display_path(path)}; create it with `recipe lock {display_path(recipe)}`"
-        raise click.ClickException(message) from None
+        raise click.ClickException(message)
+    try:
+        with path.open("rb") as file:
+            return SourceFile(path.name, file.read(MAX_LOCK_BYTES + 1))
+    except OSError as error:
+        raise click.ClickException(f"{display_path(path)} cannot be read: {error.strerror}") from None
 
 
 def _read_file(folder: Path, name: str) -> bytes | None:
     path = _resolve_file(folder, name)
     return None if path is None else path.read_bytes()
+
+
+def _read_problem(folder: Path, name: str) -> str | None:
+    """Why a file that exists next to the recipe is not read."""
+    path = folder / name
+    try:
+        target = path.resolve()
+        if not target.is_relative_to(folder.resolve()):
+            how = "is" if path.is_symlink() else "is behind"
+            return f"{how} a symbolic link to {target}, which is outside the recipe's folder"
+        if path.is_symlink() and not target.exists():
+            return f"is a symbolic link to {target}, which does not exist"
+        if target.is_dir():
+            return "is a folder, not a file"
+        if target.is_file() and not os.access(target, os.R_OK):
+            return "cannot be read: permission denied"
+        return "is not a regular file" if target.exists() else None
+    except RuntimeError:
+        return "is a symbolic link to itself"
+    except (OSError, ValueError):
+        return None
 
 
 def _read_prefix(folder: Path, name: str, most: int) -> bytes | None:
@@ -147,13 +194,18 @@ def _resolve_file(folder: Path, name: str) -> Path | None:
     """A file next to the recipe. Links that lead out of the folder are not followed."""
     try:
         path = (folder / name).resolve()
-        return path if path.is_relative_to(folder.resolve()) and path.is_file() else None
+        inside = path.is_relative_to(folder.resolve()) and path.is_file()
+        return path if inside and os.access(path, os.R_OK) else None
     except (OSError, ValueError, RuntimeError):  # a name too long, with a null character, or a loop of links
         return None
 
 
-def print_diagnostics(diagnostics: "Sequence[Diagnostic]", path: Path) -> None:
-    """Print diagnostics to standard error."""
+# The default limit on printed diagnostics: a text of thousands hides the first ones.
+MAX_DIAGNOSTICS = 100
+
+
+def print_diagnostics(diagnostics: "Sequence[Diagnostic]", path: Path, limit: int = MAX_DIAGNOSTICS) -> None:
+    """Print diagnostics to standard error, at most `limit` unless it is 0."""
     from posttrain.compiler.render.text_diagnostics import Styler, render_text
 
     texts = {path.name: _source_lines(path)}
@@ -164,7 +216,7 @@ def print_diagnostics(diagnostics: "Sequence[Diagnostic]", path: Path) -> None:
                 texts[span.file] = _source_lines(file)
     names = {name: display_path(path.parent / name) for name in texts}
     styler = Styler(use_color(sys.stderr), _line_width(sys.stderr))
-    click.echo(render_text(diagnostics, texts, names, styler), err=True, nl=False)
+    click.echo(render_text(diagnostics, texts, names, styler, limit), err=True, nl=False)
 
 
 def display_path(path: Path) -> str:

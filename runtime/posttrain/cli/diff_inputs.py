@@ -48,10 +48,10 @@ def _from_recipe(file: Path, settings: tuple[str, ...], profiles: tuple[str, ...
 
 def _read_plan(path: Path) -> Plan:
     try:
-        return plan_from_json(path.read_text(encoding="utf-8"))
+        return plan_from_json(path.read_bytes())
     except OSError as error:
         raise InvalidUsage(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except ValueError as error:
         raise InvalidUsage(
             f"{path} is not a plan of this release ({error}); create one with `recipe plan --format json`"
         ) from None

@@ -14,6 +14,7 @@ from posttrain.compiler.diff.recipe_diff import recipe_differences
 from posttrain.compiler.diff.step_diff import recipe_path
 from posttrain.compiler.diff.value_diff import ABSENT, Difference, dotted_path
 from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.spec.url_passwords import mask_url_passwords
 
 if TYPE_CHECKING:
     from posttrain.spec.plan import Step
@@ -137,6 +138,7 @@ def _change_line(change: Difference) -> str:
 
 def _text(value: Any) -> str:
     text = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+    text = mask_url_passwords(text)
     return " ".join(text.split())
 
 
@@ -168,7 +170,12 @@ def to_json(report: DiffReport) -> str:
 
 def _change_json(change: Difference) -> dict[str, Any]:
     sides = {"old": change.old, "new": change.new}
-    return {"path": list(change.path), **{k: v for k, v in sides.items() if v is not ABSENT}}
+    return {"path": list(change.path), **{k: _masked(v) for k, v in sides.items() if v is not ABSENT}}
+
+
+def _masked(value: Any) -> Any:
+    """A JSON value without the passwords in URLs."""
+    return json.loads(mask_url_passwords(json.dumps(value)))
 
 
 def _step_json(change: StepChange, report: DiffReport) -> dict[str, Any]:

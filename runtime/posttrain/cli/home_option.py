@@ -21,7 +21,9 @@ def home_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def resolve_home(path: str | None) -> Home:
-    return Home(Path(path or os.environ.get("RECIPE_HOME") or ".recipe").absolute())
+    """The home at a path. It is resolved, because Docker rejects `..` in the paths of mounts, and because the
+    names of containers contain the home."""
+    return Home(Path(path or os.environ.get("RECIPE_HOME") or ".recipe").resolve())
 
 
 def find_run(home: Home, name: str | None) -> Path:

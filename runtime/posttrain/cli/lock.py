@@ -9,7 +9,7 @@ import click
 from posttrain.cli.compile import compile_file, display_path, lock_file, recipe_file
 from posttrain.cli.diagnostics_output import report_diagnostics
 from posttrain.cli.invalid_usage import EXIT_ERRORS
-from posttrain.spec.lockfile import EntryId, Lockfile, LockfileError
+from posttrain.spec.lockfile import EntryId, Lockfile, LockfileError, NewerLockfileError
 
 if TYPE_CHECKING:
     from posttrain.compiler.lockfile.lock_entries import LockDifference
@@ -96,7 +96,8 @@ def _read_lock(file: Path) -> Lockfile:
     try:
         return read_lock(lock_file(file))
     except LockfileError as error:
-        advice = f"rewrite it with `recipe lock {display_path(file)}`"
+        newer = isinstance(error, NewerLockfileError)
+        advice = "upgrade posttrain" if newer else f"rewrite it with `recipe lock {display_path(file)}`"
         raise click.ClickException(f"{_place(file, error)}; {advice}") from None
 
 
@@ -106,6 +107,8 @@ def _write_lock(file: Path, needed: dict[EntryId, str | None], upgrade: bool) ->
 
     path = lock_file(file)
     before, damage = salvage_lock_file(path)
+    if isinstance(damage, NewerLockfileError):
+        raise click.ClickException(f"{_place(file, damage)}; upgrade posttrain, or delete the file")
     if damage is not None:
         click.echo(f"{_place(file, damage)}; keeping the readable entries", err=True)
 
@@ -116,6 +119,10 @@ def _write_lock(file: Path, needed: dict[EntryId, str | None], upgrade: bool) ->
         update = update_lock(path, before, needed, print_query, upgrade=upgrade)
     except StepError as error:
         raise click.ClickException(f"{error}\n  help: {error.advice}") from None
+    except LockfileError as error:
+        raise click.ClickException(f"a resolved entry is not valid: {error}") from None
+    except OSError as error:
+        raise click.ClickException(f"{display_path(path)} cannot be written: {error.strerror}") from None
     click.echo(f"{display_path(path)}: {_summary(update)}")
 
 

@@ -3,6 +3,7 @@
 import errno
 import gc
 import os
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -36,10 +37,16 @@ _COMMANDS: Mapping[str, str] = {
     "explain": "Explain a stage, key, method or diagnostic.",
     "schema": "Print the JSON Schema of recipes.",
 }
+# Commands that read files and print. They leave no thread, no process and no open file behind.
+_WITHOUT_TEARDOWN = frozenset(
+    ("validate", "fmt", "plan", "diff", "status", "runs", "path", "explain", "schema")
+)
 
 
 class LazyGroup(click.Group):
     """Imports the module of a command on first use."""
+
+    resolved: str | None = None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -60,7 +67,9 @@ class LazyGroup(click.Group):
             from posttrain.spec.suggestions import hint
 
             ctx.fail(f"unknown command `{args[0]}`; {hint(args[0], list(_COMMANDS), what='commands')[0]}")
-        return super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, args)
+        self.resolved = found[0]
+        return found
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command. Report an unexpected exception as a message without a traceback."""
@@ -85,6 +94,30 @@ def _internal_error_text(error: Exception) -> str:
     return f"internal error: {kind}: {error}; {hint}"
 
 
+def run() -> None:
+    """Run the command of this process, and exit.
+
+    When it ends, the interpreter searches for garbage several times and destroys every object, which takes a
+    quarter of the time of `recipe validate`. The memory of a process ends with it in any case.
+    """
+    try:
+        main()
+    except SystemExit as end:
+        if main.resolved in _WITHOUT_TEARDOWN and isinstance(end.code, int) and _flush_output():
+            os._exit(end.code)
+        raise
+
+
+def _flush_output() -> bool:
+    """Write out what is printed. If that fails, the interpreter reports it at its exit."""
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except (AttributeError, OSError, ValueError):  # no stream, no reader, closed
+        return False
+    return True
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="recipe")
 def main() -> None:
@@ -92,4 +125,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run()

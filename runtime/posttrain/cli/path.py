@@ -18,12 +18,19 @@ from posttrain.cli.invalid_usage import EXIT_ERRORS
     "--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest."
 )
 def command(stage: str, home: str | None, name: str | None) -> None:
-    """Print the folder of the product of STAGE."""
-    from posttrain.runtime.inspection.run_lookup import find_product
+    """Print the folder of the product of STAGE. Its files are compared with their digests first."""
+    from posttrain.runtime.inspection.run_lookup import DamagedProduct, find_product
 
     where = resolve_home(home)
-    with unknown_names_as_usage_errors():
-        files = find_product(where, find_run(where, name), stage)
+    try:
+        with unknown_names_as_usage_errors():
+            files = find_product(where, find_run(where, name), stage)
+    except DamagedProduct as error:
+        click.echo(
+            f"{error}\n  help: move it aside with `recipe verify --repair`; the next run recreates it",
+            err=True,
+        )
+        raise click.exceptions.Exit(EXIT_ERRORS) from None
     if files is None:
         click.echo(f"`{stage}` has not finished; see `recipe status`", err=True)
         raise click.exceptions.Exit(EXIT_ERRORS)

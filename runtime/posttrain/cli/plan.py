@@ -1,18 +1,22 @@
 """`recipe plan`: show what a run would do, and why."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from posttrain.cli.compile import locked_option, recipe_file, settings_option
-from posttrain.cli.diagnostics_output import compile_or_exit, diagnostics_option
+from posttrain.cli.diagnostics_output import compile_or_exit, diagnostics_option, limit_option
 from posttrain.cli.home_option import home_option, resolve_home
-from posttrain.cli.invalid_usage import InvalidUsage
+from posttrain.cli.invalid_usage import EXIT_ERRORS, InvalidUsage
 from posttrain.cli.selection_options import parse_selection, select_steps, selection_options
+from posttrain.runtime.store.home import Home
+from posttrain.spec.diagnostic import has_errors
 
 if TYPE_CHECKING:
     from posttrain.runtime.execution.dry_run import StepForecast
+    from posttrain.runtime.execution.selection import Selection
     from posttrain.spec.plan import Plan
 
 EXIT_PENDING = 2
@@ -32,12 +36,19 @@ EXIT_PENDING = 2
     help="The output format: a table, the plan as JSON, or a Mermaid flowchart.",
 )
 @diagnostics_option("--diagnostics")
+@limit_option
 @click.option(
     "--step",
     "steps",
     multiple=True,
     metavar="NAME",
     help="Show only this step, with all details: placement, memory, time, the parts of its key.",
+)
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Check what the steps need before they run: secrets, functions, endpoints, the hub, disk space, the"
+    " machine, images. With --format json, print only the findings. Exit with status 1 after an error.",
 )
 @click.option("--exit-code", is_flag=True, help="Exit with status 2 if steps must run, 0 if not.")
 def command(
@@ -52,25 +63,46 @@ def command(
     home: str | None,
     shown: str,
     form: str,
+    limit: int,
     steps: tuple[str, ...],
+    check: bool,
     exit_code: bool,
 ) -> None:
-    """Compile the recipe at PATH and show its steps: cached, to resume or to run, and why."""
+    """Compile the recipe at PATH and show its steps: cached, to resume or to run, and why.
+
+    The profiles that are not applied are checked too: exit with status 1 if one of them has errors.
+    """
     from posttrain.runtime.execution.dry_run import forecast_plan
 
-    plan = compile_or_exit(recipe_file(path), settings, profiles, form, locked).plan
+    file = recipe_file(path)
+    outcome = compile_or_exit(file, settings, profiles, form, locked, check_profiles=True, limit=limit)
+    plan = outcome.plan
     assert plan is not None, "a recipe that compiles has a plan"
     selection = select_steps(plan, parse_selection(only, first, last, skip))
+    if check and shown == "json":
+        _check(plan, file, resolve_home(home), selection, shown)
+        return
     if shown == "json":
         from posttrain.spec.plan import plan_to_json
 
         click.echo(plan_to_json(plan), nl=False)
-        if not exit_code:
+        if not exit_code and not has_errors(outcome.diagnostics):
             return
     prospects = forecast_plan(plan, resolve_home(home), selection)
     if steps:
         _print_steps(plan, prospects, steps)
-    elif shown == "text":
+    else:
+        _print_overview(plan, prospects, shown, locked)
+    if check:
+        _check(plan, file, resolve_home(home), selection, shown)
+    if has_errors(outcome.diagnostics):
+        raise click.exceptions.Exit(EXIT_ERRORS)
+    if exit_code:
+        _exit_when_pending(prospects)
+
+
+def _print_overview(plan: "Plan", prospects: "Mapping[str, StepForecast]", shown: str, locked: bool) -> None:
+    if shown == "text":
         from posttrain.cli.text_tables import print_plan_table
 
         print_plan_table(plan, prospects, locked)
@@ -78,11 +110,31 @@ def command(
         from posttrain.cli.mermaid import flowchart
 
         click.echo(flowchart(plan, prospects), nl=False)
-    if exit_code:
-        from posttrain.cli.text_tables import PENDING_STATES
 
-        if any(prospect.state in PENDING_STATES for prospect in prospects.values()):
-            raise click.exceptions.Exit(EXIT_PENDING)
+
+def _exit_when_pending(prospects: "Mapping[str, StepForecast]") -> None:
+    from posttrain.cli.text_tables import PENDING_STATES
+
+    if any(prospect.state in PENDING_STATES for prospect in prospects.values()):
+        raise click.exceptions.Exit(EXIT_PENDING)
+
+
+def _check(plan: "Plan", file: Path, home: Home, selection: "Selection | None", shown: str) -> None:
+    """Print the findings of the preflight; exit after an error."""
+    from posttrain.cli.preflight_output import findings_document, print_findings
+    from posttrain.runtime.preflight.finding import has_errors
+    from posttrain.runtime.preflight.run_preflight import run_preflight
+
+    selected = None if selection is None else selection.steps
+    findings = run_preflight(plan, home, file.parent, selected)
+    if shown == "json":
+        click.echo(findings_document(findings), nl=False)
+    elif findings:
+        print_findings(findings, file.parent)
+    else:
+        click.echo("the checks before a run found no problem")
+    if has_errors(findings):
+        raise click.exceptions.Exit(EXIT_ERRORS)
 
 
 def _print_steps(plan: "Plan", prospects: "Mapping[str, StepForecast]", names: tuple[str, ...]) -> None:

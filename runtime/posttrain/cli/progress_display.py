@@ -1,19 +1,20 @@
 """Progress of a run: bars on a terminal, plain lines elsewhere."""
 
+import errno
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from posttrain.cli.interrupts import handle_interrupts
+from posttrain.cli.interrupts import leave_terminal
 from posttrain.cli.results import result_lines
 from posttrain.runtime.execution.run_observer import RunObserver
 from posttrain.runtime.execution.run_plan import RunResult
-from posttrain.runtime.execution.stop_request import StopRequest
+from posttrain.runtime.preflight.finding import Finding
 from posttrain.runtime.report.number_format import format_duration
 
 if TYPE_CHECKING:
@@ -35,13 +36,10 @@ _MAX_WARNINGS = 10  # per step; the report lists all of them
 
 
 class ProgressDisplay(RunObserver):
-    """Prints one line per state change of a step and, on a terminal, a progress bar while it runs.
+    """Prints one line per state change of a step and, on a terminal, a progress bar while it runs."""
 
-    While steps execute, Ctrl-C requests a stop.
-    """
-
-    def __init__(self, plan: "Plan", stop_request: StopRequest) -> None:
-        self.stop_request = stop_request
+    def __init__(self, plan: "Plan", folder: Path) -> None:
+        self.folder = folder
         self.width = max(len(step.id) for step in plan.steps)
         self.start_time = time.monotonic()
         self.bars: Any = None
@@ -59,9 +57,22 @@ class ProgressDisplay(RunObserver):
 
     def execution(self, run: Path) -> AbstractContextManager[object]:
         self.start_time = time.monotonic()
-        return handle_interrupts(self.stop_request, self.note)
+        return nullcontext()
+
+    def on_findings(self, findings: Sequence[Finding]) -> None:
+        from posttrain.cli.preflight_output import print_findings
+
+        print_findings(findings, self.folder)
 
     def on_change(self, id: str, state: str, known: Mapping[str, Any]) -> None:
+        try:
+            self._show(id, state, known)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            leave_terminal()  # it was closed: SIGHUP follows, which ends the run in order
+
+    def _show(self, id: str, state: str, known: Mapping[str, Any]) -> None:
         match state:
             case "progress":
                 self._progress(id, known)
@@ -69,6 +80,8 @@ class ProgressDisplay(RunObserver):
                 self._begin(id)
             case "warning":
                 self._warn(id, known)
+            case "details":
+                self.note(known["text"])
             case _:
                 self._end(id, state, known)
 

@@ -59,7 +59,8 @@ def command(
     except RowFileError as error:
         raise InvalidUsage(str(error)) from None
     except StepError as error:
-        click.echo(f"error: {error}" + (f"\n  {error.advice}" if error.advice else ""), err=True)
+        parts = (f"error: {error}", error.details, f"  {error.advice}" if error.advice else "")
+        click.echo("\n".join(part for part in parts if part), err=True)
         raise click.exceptions.Exit(EXIT_ERRORS) from None
     if form == "jsonl":
         _print_lines(graph, scored)

@@ -9,15 +9,15 @@ import click
 from posttrain.cli.compile import locked_option, recipe_file, settings_option
 from posttrain.cli.diagnostics_output import compile_or_exit
 from posttrain.cli.home_option import home_option, resolve_home
+from posttrain.cli.interrupts import EXIT_INTERRUPTED, handle_interrupts
 from posttrain.cli.invalid_usage import EXIT_ERRORS, InvalidUsage
 from posttrain.cli.selection_options import parse_selection, select_steps, selection_options
+from posttrain.runtime.execution.stop_request import DEFAULT_STOP_SECONDS, StopRequest
 from posttrain.runtime.store.home import Home
 
 if TYPE_CHECKING:
     from posttrain.runtime.execution.selection import SelectionOptions
     from posttrain.spec.plan import Plan
-
-EXIT_INTERRUPTED = 130
 
 
 @click.command("run")
@@ -26,6 +26,16 @@ EXIT_INTERRUPTED = 130
 @selection_options
 @locked_option
 @home_option
+@click.option(
+    "--stop-timeout",
+    type=click.FloatRange(min=0),
+    default=DEFAULT_STOP_SECONDS,
+    envvar="RECIPE_STOP_TIMEOUT",
+    metavar="SECONDS",
+    help="The time that steps have to save a checkpoint after Ctrl-C or SIGTERM; default:"
+    " $RECIPE_STOP_TIMEOUT, or 60. Those that still run then are killed; the next run resumes them from their"
+    " last checkpoint.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
 def command(
     path: str,
@@ -37,6 +47,7 @@ def command(
     skip: tuple[str, ...],
     locked: bool,
     home: str | None,
+    stop_timeout: float,
     dry_run: bool,
 ) -> None:
     """Run the recipe at PATH. Finished steps do not run again."""
@@ -54,29 +65,30 @@ def command(
         return
     gc.freeze()
     gc.enable()
-    status = _run(plan, file, where, selection)
+    status = _run(plan, file, where, selection, StopRequest(stop_timeout))
     gc.unfreeze()  # leak checks of libraries at exit complain about frozen objects
     if status:
         raise click.exceptions.Exit(status)
 
 
-def _run(plan: "Plan", file: Path, home: Home, selection: "SelectionOptions | None") -> int:
+def _run(
+    plan: "Plan", file: Path, home: Home, selection: "SelectionOptions | None", stop_request: StopRequest
+) -> int:
     """Run the plan, print its progress and result, and return the exit status."""
     from posttrain.cli.progress_display import ProgressDisplay
-    from posttrain.runtime.execution.run_errors import HomeNotWritable, SelectionError, UnmetRequirements
+    from posttrain.runtime.execution.run_errors import HomeNotWritable, PreflightFailed, SelectionError
     from posttrain.runtime.execution.run_plan import RunOptions, run_plan
-    from posttrain.runtime.execution.stop_request import StopRequest
 
-    stop_request = StopRequest()
     try:
-        with ProgressDisplay(plan, stop_request) as display:
+        with ProgressDisplay(plan, file.parent) as display, handle_interrupts(stop_request, display.note):
             result = run_plan(plan, home, RunOptions(recipe=file, selection=selection), display, stop_request)
     except SelectionError as error:
         raise InvalidUsage(str(error)) from None
     except HomeNotWritable as error:
         raise click.ClickException(f"{error}; set another folder with --home or RECIPE_HOME") from None
-    except UnmetRequirements as error:
-        raise click.ClickException("\n       ".join(error.messages)) from None
+    except PreflightFailed:
+        click.echo("the run did not start: correct the errors above, and run again", err=True)
+        return EXIT_ERRORS
     display.summary(result)
     if result.succeeded:
         return 0

@@ -76,14 +76,19 @@ def _result_text(step: "StepStatus") -> str:
 
 def _time_and_memory(step: "StepStatus") -> tuple[str, str, str, str]:
     """Time and peak memory, each with the plan's estimate; GPU memory if the step used a GPU."""
-    from posttrain.runtime.report.number_format import format_duration, format_short_duration
+    from posttrain.runtime.report.number_format import (
+        finite_or_none,
+        format_duration,
+        format_short_duration,
+    )
 
-    cost, expected = step.entry.cost, step.entry.estimate
-    seconds, peak = cost.get("seconds"), cost.get("peak_gpu_mb", cost.get("peak_memory_mb"))
-    memory = expected.get("memory_gb")
+    cost, estimate = step.entry.cost, step.entry.estimate
+    seconds, expected = finite_or_none(cost.get("seconds")), finite_or_none(estimate.get("seconds"))
+    peak = finite_or_none(cost.get("peak_gpu_mb", cost.get("peak_memory_mb")))
+    memory = finite_or_none(estimate.get("memory_gb"))
     return (
         "" if seconds is None else format_duration(seconds),
-        "" if expected.get("seconds") is None else format_short_duration(expected["seconds"]),
+        "" if expected is None else format_short_duration(expected),
         "" if peak is None else f"{peak * 2**20 / 10**9:.1f} GB",
         "" if memory is None else f"{memory:.1f} GB",
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posttrain.cli.estimate_text import format_dollars
+from posttrain.cli.estimate_text import cost_lines, format_dollars
 from posttrain.runtime.execution.dry_run import StepForecast
 from posttrain.runtime.report.number_format import format_duration
 
@@ -35,9 +35,10 @@ def _sections(step: "Step") -> Iterator[tuple[str, list[str]]]:
         yield "memory", list(_memory(estimate, step.resources.gpus > 0))
     if estimate.get("seconds") is not None:
         yield "time", list(_time(estimate))
-        yield "cost", [format_dollars(estimate["dollars"])]
     elif estimate.get("unknown_reason"):
         yield "time", [f"unknown: {estimate['unknown_reason']}"]
+    if estimate.get("dollars") is not None or estimate.get("api"):
+        yield "cost", list(cost_lines(estimate))
     if estimate.get("assumes"):
         yield "assumes", list(estimate["assumes"])
     if step.inputs:
@@ -66,12 +67,15 @@ def _memory(estimate: Mapping[str, Any], gpu: bool) -> Iterator[str]:
 
 
 def _time(estimate: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{format_duration(estimate['seconds_min'])} to {format_duration(estimate['seconds_max'])}"
-    for share in estimate.get("shares", ()):
+    least = "at least " if estimate.get("unknown_reason") else ""
+    yield f"{least}{format_duration(estimate['seconds_min'])} to {format_duration(estimate['seconds_max'])}"
+    for part in estimate.get("parts", ()):
         yield (
-            f"{share['name']}: {format_duration(share['min_seconds'])}"
-            f" to {format_duration(share['max_seconds'])} ({share['why']})"
+            f"{part['name']}: {format_duration(part['seconds_min'])} to"
+            f" {format_duration(part['seconds_max'])}, {format_dollars(part['dollars'])} ({part['why']})"
         )
+    if estimate.get("unknown_reason"):
+        yield f"not included: {estimate['unknown_reason']}"
 
 
 def _input_name(source: Any) -> str:

@@ -59,7 +59,7 @@ def _header_line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def print_plan_table(plan: "Plan", prospects: Mapping[str, StepForecast], locked: bool = True) -> None:
     """Print the steps of a plan with state and estimate, and a summary."""
-    from posttrain.cli.estimate_text import estimate_cells, total_estimate
+    from posttrain.cli.estimate_text import api_total, estimate_cells, part_times, total_estimate
 
     estimates = {
         step.id: estimate_cells(step.estimate if prospects[step.id].state in PENDING_STATES else None)
@@ -88,6 +88,13 @@ def print_plan_table(plan: "Plan", prospects: Mapping[str, StepForecast], locked
         ", ".join(_state_counts(prospects))
         + (f"; {total_estimate(pending)}" if total_estimate(pending) else "")
     )
+    if part_times(pending):
+        click.echo(f"time by part: {part_times(pending)}")
+    for line in api_total(pending):
+        click.echo(line)
+    nodes = plan.target.get("nodes", 1)
+    if nodes > 1:
+        click.echo(f"planned for {nodes} machines: posttrain cannot run a stage on more than one yet")
     loose = _unpinned_steps(plan) if not locked else []
     if loose:
         what = ", ".join(loose[:3]) + (f" and {len(loose) - 3} more" if len(loose) > 3 else "")

@@ -37,7 +37,7 @@ def read_json(path: Path) -> Any:
     """The JSON value of a file, or None when the file is missing or damaged."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 

@@ -138,6 +138,9 @@ class RuntimeCatalog:
         location = self._location(kind, name)
         return None if location is None else _load_extension(location)
 
+    def has(self, kind: ExtensionKind, name: str) -> bool:
+        return self._location(kind, name) is not None
+
     def names(self, kind: ExtensionKind) -> Sequence[str]:
         return sorted({*_BUILTIN[kind], *_entry_points(kind)})
 

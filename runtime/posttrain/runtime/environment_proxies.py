@@ -3,13 +3,13 @@
 import os
 from collections.abc import Mapping
 
-_PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def proxy_for(url: str) -> str | None:
     """The URL of the proxy, or None for a direct connection. A proxy without a scheme speaks HTTP."""
-    if not any(name in os.environ for name in _PROXIES):  # saves a loop over all variables
+    if not any(name in os.environ for name in PROXIES):  # saves a loop over all variables
         return None
     from urllib.parse import urlsplit
     from urllib.request import getproxies_environment, proxy_bypass
@@ -30,7 +30,7 @@ def exempt_loopback(variables: Mapping[str, str]) -> dict[str, str]:
     Libraries that connect processes of one machine, as TRL connects to its vLLM server, must not ask the
     proxy for it.
     """
-    if not any(name in variables for name in _PROXIES):
+    if not any(name in variables for name in PROXIES):
         return {}
     exempt = variables.get("no_proxy") or variables.get("NO_PROXY", "")
     hosts = [host.strip() for host in exempt.split(",") if host.strip()]

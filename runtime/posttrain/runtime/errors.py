@@ -2,7 +2,13 @@
 
 import errno
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from posttrain.spec.step_records import Failure
+
+from posttrain.runtime.user_errors import FIX_EXTENSION, extension_traceback
 
 STOPPED = 75  # EX_TEMPFAIL: stopped on request, resumes later
 FAILED = 1
@@ -12,10 +18,12 @@ NO_SPACE = 74  # EX_IOERR: the failure could not be recorded
 class StepError(Exception):
     """An expected failure of a step, with cause and advice. Any other exception is an internal error."""
 
-    def __init__(self, message: str, advice: str = "", *, retriable: bool = False) -> None:
+    def __init__(self, message: str, advice: str = "", *, retriable: bool = False, details: str = "") -> None:
         super().__init__(message)
         self.advice = advice
         self.retriable = retriable
+        # Several lines: of a failure in the user's code, its traceback and what it was called with.
+        self.details = details
 
 
 class Interrupted(Exception):
@@ -27,12 +35,25 @@ def as_step_error(error: BaseException) -> StepError:
     if isinstance(error, StepError):
         return error
     kind = type(error).__name__
-    return StepError(f"{kind}: {error}" if str(error) else kind, _advice(error))
+    message = f"{kind}: {error}" if str(error) else kind
+    details = extension_traceback(error)
+    return StepError(message, FIX_EXTENSION if details else _advice(error), details=details)
 
 
-def failure_record(error: StepError) -> dict[str, Any]:
-    """The JSON record of a failure."""
-    return {"message": str(error), "advice": error.advice, "retriable": error.retriable}
+def failure_record(error: StepError, cost: Mapping[str, float] | None = None) -> "Failure":
+    """The record of a failure."""
+    from posttrain.spec.step_records import Failure
+
+    texts = (_without_surrogates(text) for text in (str(error), error.advice, error.details))
+    message, advice, details = texts
+    return Failure(
+        message=message, advice=advice, details=details, retriable=error.retriable, cost=cost or {}
+    )
+
+
+def _without_surrogates(text: str) -> str:
+    """A text that UTF-8 can encode: names of files can have other bytes."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _advice(error: BaseException) -> str:

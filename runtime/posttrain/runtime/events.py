@@ -72,7 +72,7 @@ class EventTail:
         self._offset += complete
         latest: Mapping[str, Any] | None = None
         for line in data[:complete].splitlines():
-            event = _parse_event(line) or _NO_EVENT
+            event = parse_event(line) or _NO_EVENT
             if event["kind"] == "progress" and event.keys() >= {"done", "total", "unit"}:
                 latest = event
             elif event["kind"] == "metrics" and isinstance(event.get("values"), dict):
@@ -93,8 +93,12 @@ class EventTail:
 _SHOWN_METRICS = ("loss", "reward")
 
 
-def _format_metrics(values: Mapping[str, float]) -> str:
-    return " ".join(f"{name} {values[name]:.4g}" for name in _SHOWN_METRICS if name in values)
+def _format_metrics(values: Mapping[str, Any]) -> str:
+    return " ".join(f"{name} {value:.4g}" for name, value in _shown_metrics(values).items())
+
+
+def _shown_metrics(values: Mapping[str, Any]) -> dict[str, float]:
+    return {name: values[name] for name in _SHOWN_METRICS if isinstance(values.get(name), int | float)}
 
 
 _TAIL_BYTES = 256 * 1024  # bytes at the end of a file to search for the last metrics
@@ -109,9 +113,9 @@ def last_metrics(path: Path) -> dict[str, float]:
     except OSError:
         return {}
     for line in reversed(lines):
-        event = _parse_event(line) or _NO_EVENT
+        event = parse_event(line) or _NO_EVENT
         if event["kind"] == "metrics" and isinstance(event.get("values"), dict):
-            shown = {name: event["values"][name] for name in _SHOWN_METRICS if name in event["values"]}
+            shown = _shown_metrics(event["values"])
             if shown:
                 return shown
     return {}
@@ -139,7 +143,7 @@ def _iter_events(path: Path) -> Iterator[dict[str, Any]]:
         return
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            event = _parse_event(line)
+            event = parse_event(line)
             if event is not None:
                 yield event
 
@@ -154,10 +158,10 @@ def _has_partial_line(path: Path) -> bool:
         return False
 
 
-def _parse_event(line: str | bytes) -> dict[str, Any] | None:
+def parse_event(line: str | bytes) -> dict[str, Any] | None:
     """The event of a line, or None when the line is not an event."""
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):  # the code of a user can write into the file
         return None
     return event if isinstance(event, dict) and "kind" in event else None

@@ -10,6 +10,9 @@ starts no thread: a worker inherits imported modules, and no state that its resu
 
 The garbage collector of a worker skips what it inherits. A collection would otherwise visit, and copy, the
 memory of every imported module, which takes as long as a short training.
+
+When a worker ends, or the client, the forkserver ends all processes that they leave behind. It keeps the lock
+of a step until then.
 """
 
 import contextlib
@@ -23,7 +26,9 @@ import sys
 from collections import deque
 from importlib import import_module, reload
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+from posttrain.runtime.process_tree import GRACE_SECONDS, become_subreaper, die_with_parent, end_descendants
 
 _MAX_MESSAGE_BYTES = 1 << 16
 # Their attributes are variables of the environment, which other modules read from them at each use.
@@ -31,20 +36,22 @@ _SETTINGS_MODULES = ("huggingface_hub.constants", "datasets.config")
 
 
 def main(descriptor: int, parent: int) -> None:
-    from posttrain.runtime.worker import die_with_parent
-
-    die_with_parent(parent)
+    forkserver = _Forkserver(socket.socket(fileno=descriptor))
+    signal.signal(signal.SIGTERM, forkserver.end)  # also in the middle of an import
+    die_with_parent(parent, signal.SIGTERM)
+    become_subreaper()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client handles interrupts
     gc.disable()  # an import leaves hardly any garbage
-    _Forkserver(socket.socket(fileno=descriptor)).serve()
+    forkserver.serve()
+    forkserver.end()
 
 
 class _Forkserver:
     def __init__(self, client: socket.socket) -> None:
         self.client = client
         self.pending_imports: deque[str] = deque()
-        # (pid, number of the client) by pidfd, which becomes readable when the worker exits.
-        self.workers: dict[int, tuple[int, int]] = {}
+        # (pid, number of the client, lock) by pidfd, which becomes readable when the worker exits.
+        self.workers: dict[int, tuple[int, int, int]] = {}
 
     def serve(self) -> None:
         """Serve requests until the client closes the connection."""
@@ -75,21 +82,35 @@ class _Forkserver:
         for module in message["import"]:
             _import_quietly(module)
         gc.freeze()
+        parent = os.getpid()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # its handler is not for the worker
         pid = os.fork()
         if pid == 0:
             gc.enable()
             self.client.close()
-            _run_worker(message, log)
-        os.close(lock)  # the worker has inherited it
+            for _, _, other in self.workers.values():
+                os.close(other)  # the lock of another step
+            _run_worker(message, log, parent)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         os.close(log)
-        self.workers[os.pidfd_open(pid)] = pid, message["start"]
+        self.workers[os.pidfd_open(pid)] = pid, message["start"], lock
         self._send({"started": message["start"], "pid": pid})
 
     def _reap(self, ended: int) -> None:
-        pid, number = self.workers.pop(ended)
+        pid, number, lock = self.workers.pop(ended)
         os.close(ended)
         _, status = os.waitpid(pid, 0)
+        end_descendants(spared=[pid for pid, _, _ in self.workers.values()])
+        os.close(lock)
         self._send({"ended": number, "status": os.waitstatus_to_exitcode(status)})
+
+    def end(self, *_signal: Any) -> NoReturn:
+        """Kill the workers, end what they have started, and exit."""
+        for pid, _, _ in self.workers.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        end_descendants(grace_seconds=GRACE_SECONDS)
+        os._exit(0)
 
     def _send(self, message: dict[str, Any]) -> None:
         self.client.send(json.dumps(message).encode())
@@ -109,18 +130,21 @@ def _reload_settings() -> None:
                 reload(sys.modules[name])
 
 
-def _run_worker(message: dict[str, Any], log: int) -> None:
+def _run_worker(message: dict[str, Any], log: int, parent: int) -> None:
     """Run in the forked child, which from here on behaves like a worker started as its own process."""
     from posttrain.runtime import worker
 
     os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    die_with_parent(parent)
+    become_subreaper()  # so that this process is the ancestor of all that the step starts
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.environ.clear()
     os.environ.update(message["env"])
     _reload_settings()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    worker.die_with_parent(os.getppid())
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(message["threads"])

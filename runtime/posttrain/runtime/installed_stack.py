@@ -25,6 +25,11 @@ def installed_stack() -> Mapping[str, str]:
     return found
 
 
+def installed_distributions() -> frozenset[str]:
+    """The names of the installed distributions."""
+    return frozenset(name for name, _ in _installed_versions())
+
+
 def _installed_versions() -> Iterator[tuple[str, str]]:
     """Names and versions from the names of the metadata folders. importlib.metadata would read and parse
     a file for each distribution, which takes longer than checking a recipe."""

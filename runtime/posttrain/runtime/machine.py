@@ -1,13 +1,12 @@
-"""Detects the cores, memory and GPUs of this machine, and finds the steps that require more."""
+"""Detects the cores, memory and GPUs of this machine."""
 
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from posttrain.spec.plan import Resources, Step
 from posttrain.spec.record import record
 
 _GIB = 1 << 30
@@ -67,33 +66,3 @@ def visible_gpus(installed: tuple[str, ...], environment: Mapping[str, str]) -> 
             break  # like CUDA, which ignores everything after an invalid name
         visible.append(name)
     return tuple(visible)
-
-
-def unmet_requirements(steps: Iterable[Step], machine: Machine) -> list[str]:
-    """The requirements of steps that this machine can never meet, as one message each."""
-    return [sentence for step in steps if (sentence := _unmet_requirement(step.id, step.resources, machine))]
-
-
-def _unmet_requirement(id: str, required: Resources, machine: Machine) -> str:
-    if required.gpus > len(machine.gpus):
-        available = str(len(machine.gpus) or "none")
-        return (
-            f"`{id}` requires {_pluralize(required.gpus, 'GPU')}, but this machine has {available} available;"
-            f" run the recipe on a machine with {_pluralize(required.gpus, 'GPU')} (planning works here)"
-        )
-    if required.cpus > machine.cpus:
-        return (
-            f"`{id}` requires {_pluralize(required.cpus, 'core')}, but this machine has {machine.cpus};"
-            f" lower hardware.cpus, or run it on a machine with {_pluralize(required.cpus, 'core')}"
-        )
-    if required.memory_gb is not None and required.memory_gb > machine.memory_gb:
-        return (
-            f"`{id}` requires {required.memory_gb:g} GB of memory, but this machine has"
-            f" {machine.memory_gb:.1f} GB; lower its memory_gb, or run it on a machine with"
-            f" {required.memory_gb:g} GB"
-        )
-    return ""
-
-
-def _pluralize(count: int, word: str) -> str:
-    return f"{count} {word}" + ("" if count == 1 else "s")

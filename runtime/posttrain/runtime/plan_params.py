@@ -4,26 +4,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-
-from posttrain.runtime import atomic_io
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.store.document_files import read_document
+from posttrain.spec.document_json import DocumentError
 from posttrain.spec.extension import Params
-from posttrain.spec.plan import Step, step_from_dict
-from posttrain.spec.step_params.params_by_kind import field_errors, parse_step_params
+from posttrain.spec.plan import Step
+from posttrain.spec.step_params.params_by_kind import parse_step_params
 from posttrain.spec.step_params.step_parameters import StepParams
 from posttrain.spec.validation import DeclarationError, parse_declaration
 
-_ADVICE = "the plan is damaged or from another version of posttrain: compile the recipe again"
+_ADVICE = Step.ADVICE
 ParamsT = TypeVar("ParamsT", bound=Params)
 
 
 def read_step(path: Path) -> Step:
     """Read the file of a step."""
     try:
-        return step_from_dict(atomic_io.read_json(path))
-    except ValidationError as error:
-        raise StepError(f"invalid step in {path.name}: {field_errors(error)}", _ADVICE) from None
+        return read_document(Step, path)
+    except DocumentError as error:
+        raise StepError(f"invalid step in {error}", error.advice) from None
 
 
 def read_step_params(step: Step) -> StepParams:

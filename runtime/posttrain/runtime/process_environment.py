@@ -2,7 +2,7 @@
 
 import getpass
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,6 +45,16 @@ def forkserver_environment(caller: Mapping[str, str]) -> dict[str, str]:
     return found | exempt_loopback(found) | _fill_in(fixed, {"cpus": "1", "secrets": ""})
 
 
+def tracker_environment(patterns: Iterable[str], caller: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the trackers: those of the machine and of its network, and those in `patterns`."""
+    exact = {pattern for pattern in patterns if not pattern.endswith("*")}
+    prefixes = tuple(pattern[:-1] for pattern in patterns if pattern.endswith("*"))
+    declared = {name: caller[name] for name in caller if name in exact or name.startswith(prefixes)}
+    if HUB_CREDENTIAL in exact:
+        declared |= resolve_secrets((HUB_CREDENTIAL,), caller)
+    return forkserver_environment(caller) | declared
+
+
 def resolve_secrets(names: tuple[str, ...], caller: Mapping[str, str]) -> dict[str, str]:
     """The values of secrets in the client's environment; the token of the hub also from its file."""
     found = {name: caller[name] for name in names if name in caller}
@@ -60,9 +70,10 @@ def subprocess_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def without_secrets() -> Generator[None]:
-    """Remove the step's secrets from this process while it runs a program that a model wrote."""
-    names = [name for name in os.environ.get(_WITHHELD_NAMES, "").split(",") if name in os.environ]
+def without_secrets(keep: Sequence[str] = ()) -> Generator[None]:
+    """Remove the step's secrets from this process while it runs code of others, except those in `keep`."""
+    withheld = os.environ.get(_WITHHELD_NAMES, "").split(",")
+    names = [name for name in withheld if name in os.environ and name not in keep]
     removed = {name: os.environ.pop(name) for name in names}
     try:
         yield

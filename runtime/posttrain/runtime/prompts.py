@@ -9,6 +9,7 @@ from posttrain.runtime.engines.completion_log import Prompt
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.rows_io import read_rows
 from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.turn_fields import check_row_turns
 from posttrain.spec.step_params.generation_params import FewShotOptions, GenerationParams
 from posttrain.spec.step_params.train_params import TrainStepParams
 
@@ -39,6 +40,7 @@ def build_prompts(context: StepContext[PromptingParams], generator: Any, rows: S
     chat = uses_chat_template(context, generator)
     template = _read_template(context.files.get("template"))
     few_shot = context.params.few_shot if isinstance(context.params, GenerationParams) else None
+    check_row_turns(rows, "prompt")
     shots = _few_shot_examples(context, few_shot, rows) if few_shot else None
     return [
         _build_prompt(row["prompt"], template, shots[place] if shots else [], few_shot, chat)

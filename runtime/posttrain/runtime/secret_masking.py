@@ -1,8 +1,12 @@
 """Overwrites secrets in the records of a step, as a precaution against libraries that print them."""
 
 import mmap
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from posttrain.runtime.environment_proxies import PROXIES
+from posttrain.spec.url_passwords import url_passwords
 
 # A shorter value occurs in ordinary text.
 MIN_LENGTH = 6
@@ -14,9 +18,14 @@ def secret_values(secrets: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted((value for value in found if len(value) >= MIN_LENGTH), key=len, reverse=True))
 
 
+def proxy_passwords(environment: Mapping[str, str]) -> list[str]:
+    """The passwords of the proxies of an environment, which libraries print in error messages."""
+    return [secret for name in PROXIES if name in environment for secret in url_passwords(environment[name])]
+
+
 def mask_secrets(work: Path, secrets: Iterable[str]) -> None:
-    """Mask the values in the log, the events and the failure of a step that has ended."""
-    values = [value.encode() for value in secret_values(secrets)]
+    """Mask the values and the passwords of proxies in the log, the events and the failure of a step."""
+    values = [value.encode() for value in secret_values((*secrets, *proxy_passwords(os.environ)))]
     if not values:
         return
     logs_and_events = [path for folder in ("record", "ranks") for path in (work / folder).rglob("*")]

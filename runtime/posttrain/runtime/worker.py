@@ -1,4 +1,4 @@
-"""Runs one step in a process of its own: `python -m posttrain.runtime.worker WORK PARENT`.
+"""Runs one step in a process of its own: `python -m posttrain.runtime.worker WORK`.
 
 The worker reads WORK/record/step.json and WORK/job.json, runs the entry of the step, and writes a receipt
 or a failure at the end. Only these two files report a result.
@@ -15,7 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from posttrain.runtime import atomic_io
 from posttrain.runtime.catalog import load_entry
 from posttrain.runtime.errors import (
     FAILED,
@@ -28,8 +27,13 @@ from posttrain.runtime.errors import (
 )
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.plan_params import read_step, read_step_params
+from posttrain.runtime.process_tree import die_with_parent
 from posttrain.runtime.step_context import StepContext, StopRequest
-from posttrain.runtime.store.checksums import with_checksum
+from posttrain.runtime.store.document_files import read_document, write_document
+from posttrain.runtime.store.workdir import write_receipt
+from posttrain.runtime.trl_compat.bounded_templates import bound_chat_templates
+from posttrain.spec.document_json import DocumentError
+from posttrain.spec.step_records import Job
 
 if TYPE_CHECKING:
     from resource import struct_rusage
@@ -55,14 +59,15 @@ def main(work: Path) -> int:
     cost |= {} if peak is None else {"peak_gpu_mb": round(peak, 1)}
     try:
         context.events.emit("finished", seconds=cost["seconds"], peak_memory_mb=cost["peak_memory_mb"])
-        _write_receipt(context, cost)
-    except OSError as error:
+        write_receipt(work, context.step.key, context.facts, cost)
+    except Exception as error:
         return _write_failure(work, error, cost)
     return 0
 
 
 def run_step(context: StepContext) -> None:
     """Run the step in the number of processes that the plan sets."""
+    bound_chat_templates()
     run = load_entry(context.step.entry)
     if context.step.launch.processes == 1:
         run(context)
@@ -73,7 +78,7 @@ def run_step(context: StepContext) -> None:
 
 
 def create_context(work: Path) -> StepContext:
-    job: dict[str, Any] = atomic_io.read_json(work / "job.json")
+    job = _read_job(work)
     out = work / "files"
     if out.exists():
         shutil.rmtree(out)  # from an earlier attempt; only checkpoints carry over
@@ -83,17 +88,24 @@ def create_context(work: Path) -> StepContext:
     record = work / "record"
     record.mkdir(exist_ok=True)
     events = EventWriter(record / "events.jsonl")
-    events.emit("started", attempt=job["attempt"])
+    events.emit("started", attempt=job.attempt)
     step = read_step(record / "step.json")
     return StepContext(
         step=step,
         params=read_step_params(step),
-        inputs={role: Path(path) for role, path in job["inputs"].items()},
-        files={role: Path(path) for role, path in job["files"].items()},
+        inputs={role: Path(path) for role, path in job.inputs.items()},
+        files={role: Path(path) for role, path in job.files.items()},
         out=out,
         work=work,
         events=events,
     )
+
+
+def _read_job(work: Path) -> Job:
+    try:
+        return read_document(Job, work / "job.json")
+    except DocumentError as error:
+        raise StepError(str(error), error.advice) from None
 
 
 def _stop_handler(stop: StopRequest) -> Callable[[int, Any], None]:
@@ -103,20 +115,14 @@ def _stop_handler(stop: StopRequest) -> Callable[[int, Any], None]:
     return request_stop
 
 
-def _write_receipt(context: StepContext, cost: dict[str, Any]) -> None:
-    """Flush the product to the disk, then write the receipt that declares it complete."""
-    files = atomic_io.sync_and_digest(context.out)
-    receipt = {"key": context.step.key, "files": files, "facts": context.facts, "cost": cost}
-    atomic_io.write_json(context.work / "receipt.json", with_checksum(receipt))
-
-
 def _write_failure(work: Path, error: BaseException, cost: dict[str, Any]) -> int:
     """Record the failure of the step; return NO_SPACE when even that fails."""
+    failure = as_step_error(error)
     try:
-        atomic_io.write_json(
-            work / "failure.json", {**failure_record(as_step_error(error)), "cost": cost}, sync=False
-        )
-        if not isinstance(error, StepError):
+        write_document(work / "failure.json", failure_record(failure, cost), sync=False)
+        if failure.details:
+            sys.stderr.write(f"{failure}\n{failure.details}\n")
+        elif not isinstance(error, StepError):
             traceback.print_exception(error)
     except OSError:
         return NO_SPACE
@@ -162,15 +168,5 @@ def exit_process(status: int) -> NoReturn:
     os._exit(status)
 
 
-def die_with_parent(parent: int, how: int = signal.SIGKILL) -> None:
-    """Have the kernel signal this process when its parent dies."""
-    import ctypes
-
-    ctypes.CDLL(None).prctl(1, int(how))  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:  # the parent died before the prctl call
-        os._exit(FAILED)
-
-
 if __name__ == "__main__":
-    die_with_parent(int(sys.argv[2]))
     exit_process(main(Path(sys.argv[1])))

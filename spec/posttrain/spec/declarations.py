@@ -44,6 +44,13 @@ class Secret(Declaration):
     env: str = Field(description="Environment variable that holds the value.")
 
 
+class EndpointPrice(Declaration):
+    """Price of an endpoint, in US dollars per million tokens."""
+
+    input: float = Field(ge=0, le=1e6, description="Dollars per million input tokens.")
+    output: float = Field(ge=0, le=1e6, description="Dollars per million output tokens.")
+
+
 class Endpoint(Declaration):
     """A model that is served over HTTP."""
 
@@ -79,6 +86,12 @@ class Endpoint(Declaration):
         default_factory=dict[str, Any],
         description="Additional fields of the request body, in the provider's format. A null removes a"
         " field.",
+    )
+    price: EndpointPrice | None = Field(
+        default=None,
+        description="Price for the cost estimates of the plan and for the report. Default: the provider's"
+        " list price in a table of posttrain, which ages; the plan shows its date. Set it for models that the"
+        " table lacks, and for discounts.",
     )
     pinned: bool = Field(
         default=False,

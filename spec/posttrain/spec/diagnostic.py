@@ -66,6 +66,14 @@ class Diagnostic:
     edit: Edit | None = None
     # The part of the source that must not be shown, such as a secret.
     redacted_span: Span | None = None
+    # The profiles that the diagnostic needs to appear. Empty if the recipe has it without a profile.
+    profiles: tuple[str, ...] = ()
+
+
+def profiles_note(diagnostic: Diagnostic) -> str:
+    """The profiles of a diagnostic in words."""
+    listed = ", ".join(f"`{name}`" for name in diagnostic.profiles)
+    return f"in the profile{'s' if len(diagnostic.profiles) > 1 else ''} {listed}"
 
 
 def sort_by_location(diagnostics: list[Diagnostic]) -> list[Diagnostic]:

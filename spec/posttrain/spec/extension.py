@@ -133,6 +133,8 @@ class InferredSchema:
     rows: int | None
     # The columns with nulls in the rows that were checked.
     nulls: Mapping[str, NullStats] = field(default_factory=dict[str, NullStats])
+    # The fields of the turns in columns of conversations, each with the first row that has a value for it.
+    turn_fields: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
 
 @record(kw_only=True)
@@ -170,6 +172,9 @@ class DataOp(Extension):
     # The name of another dataset that the step reads, and the check of that dataset's columns.
     other_dataset: Callable[[Any], str | None] = lambda _: None
     check_other_columns: Callable[[Any, Columns], None] = lambda _params, _columns: None
+    # Raises ValueError for fields of turns that the step would lose. It gets those that are known before the
+    # run, by column, each with the first row that has it; the run checks every row.
+    check_turn_fields: Callable[[Any, Mapping[str, Mapping[str, str]]], None] = lambda _params, _fields: None
 
 
 @record(kw_only=True)
@@ -249,6 +254,8 @@ class Environment(Extension):
     files: Callable[[Any], Sequence[str]] = lambda _: ()
     # Parameters that change speed or memory but never the result. They are not part of the key.
     neutral: tuple[str, ...] = ()
+    # The interpreter that runs the episodes (None: that of the step), and the modules that it must have.
+    interpreter: Callable[[Any], tuple[str | None, tuple[str, ...]]] = lambda _: (None, ())
 
 
 @record(kw_only=True)
@@ -258,12 +265,18 @@ class Tracker(Extension):
     # The module that it requires, and the extra of this package that installs it.
     module: str
     extra: str
+    # The environment variables that its process gets, also secrets: names, or prefixes with a final `*`.
+    variables: tuple[str, ...] = ()
 
 
 class Catalog(Protocol):
     """The extensions that are available to a compilation. The runtime provides it."""
 
     def find(self, kind: ExtensionKind, name: str) -> Extension | None: ...
+
+    def has(self, kind: ExtensionKind, name: str) -> bool:
+        """Whether the extension exists. Unlike `find` it does not import it."""
+        ...
 
     def names(self, kind: ExtensionKind) -> Sequence[str]: ...
 

@@ -6,6 +6,8 @@ from pydantic import Field
 
 from posttrain.spec.declaration_fields import Declaration
 
+DEFAULT_MEMORY_HEADROOM = 0.1
+
 
 class Rollouts(Declaration):
     """Generation of rollouts during training, for online methods such as grpo."""
@@ -58,9 +60,20 @@ class Hardware(Declaration):
     """The target machine. It can differ from the machine that compiles the recipe."""
 
     gpus: str | None = Field(default=None, description="Number and type of GPUs, such as 8xH100-80GB.")
-    nodes: int = Field(default=1, ge=1, description="Number of machines.")
+    nodes: int = Field(
+        default=1,
+        ge=1,
+        description="Number of machines to plan for. posttrain cannot run a stage on more than one yet.",
+    )
     cpus: int | None = Field(default=None, ge=1, description="CPU cores of each computing step. Default: 1.")
     memory_gb: float | None = Field(default=None, gt=0, le=1e6, description="Main memory per machine, in GB.")
+    memory_headroom: float = Field(
+        default=DEFAULT_MEMORY_HEADROOM,
+        ge=0,
+        lt=1,
+        description="Fraction of each GPU's memory that the placement of a training stage leaves free,"
+        " because the memory estimate has errors. Raise it after an out-of-memory error.",
+    )
     price_per_hour: float | None = Field(
         default=None, ge=0, le=1e6, description="Price per machine and hour, for cost estimates."
     )

@@ -1,17 +1,17 @@
 """The plan: the only contract between the compiler and the runtime.
 
 A plan is canonical JSON: the same recipe, catalog, environment and target produce the same bytes. The
-descriptions of the fields are printed by `recipe schema plan` (see `plan_schema`).
+descriptions of the fields are printed by `recipe schema plan` (see `document_schema`).
 """
 
-import json
 from collections.abc import Mapping
-from typing import Literal, cast
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from posttrain.spec.canonical_json import Json, canonical_json
 from posttrain.spec.document import Document
+from posttrain.spec.document_reader import parse_document
 from posttrain.spec.field_types import Items
 
 FORMAT = 1
@@ -70,6 +70,11 @@ class SourceLocation(Document):
 class Step(Document):
     """One unit of work, with everything that is necessary to run it."""
 
+    TITLE: ClassVar[str] = "a step"
+    ADVICE: ClassVar[str] = (
+        "the plan is damaged or from another version of posttrain: compile the recipe again"
+    )
+
     id: str = Field(
         description="Id: a stage's name, models.NAME or datasets.NAME, followed by @ and the leg if any."
     )
@@ -80,6 +85,11 @@ class Step(Document):
     entry: str = Field(description="Function that runs the step, as MODULE:FUNCTION.")
     params: Json = Field(description="Parameters of that function.")
     place: SourceLocation = Field(description="Place of the declaration in the recipe.")
+    places: Mapping[str, SourceLocation] = Field(
+        default_factory=dict[str, SourceLocation],
+        description="Places of other declarations that the step uses: endpoints.NAME, rewards.NAME,"
+        " rewards.NAME.nodes.ID for Python functions, environments.NAME.",
+    )
     key: str = Field(description="Cache key: a hash of everything that can change the product.")
     key_parts: Mapping[str, str] = Field(description="Digest of each part of the key.")
     key_values: Mapping[str, Json] = Field(
@@ -118,12 +128,18 @@ class Step(Document):
         description="Expected facts about the run, such as the optimizer steps of a training stage.",
     )
     estimate: Mapping[str, Json] | None = Field(
-        default=None, description="Estimated seconds, memory_gb and dollars; null if unknown."
+        default=None,
+        description="Estimated seconds, memory_gb, dollars, and the disk space of the product (disk_gb) and"
+        " of the checkpoints (checkpoints_gb); null if unknown.",
     )
 
 
 class Plan(Document):
     """The steps of a run, in topological order."""
+
+    TITLE: ClassVar[str] = "a plan"
+    FORMAT: ClassVar[int | None] = FORMAT
+    ADVICE: ClassVar[str] = "create one with `recipe plan --format json`"
 
     name: str = Field(description="Name of the recipe.")
     description: str = Field(description="Purpose of the recipe.")
@@ -146,17 +162,6 @@ def step_to_json(step: Step) -> str:
     return canonical_json(step) + "\n"
 
 
-def plan_from_json(text: str) -> Plan:
-    """Parse a plan. Raises ValueError, with every field that does not fit."""
-    data = json.loads(text)
-    if not isinstance(data, dict):
-        raise ValueError("this is not a plan: it is not a JSON object")
-    found = cast(dict[str, Json], data)
-    if found.get("format") != FORMAT:
-        raise ValueError(f"this plan has format {found.get('format')!r}, not {FORMAT}")
-    return Plan.model_validate(found)
-
-
-def step_from_dict(data: Json) -> Step:
-    """A step from its JSON object. Raises ValueError."""
-    return Step.model_validate(data)
+def plan_from_json(text: str | bytes) -> Plan:
+    """Parse a plan. Raises `DocumentError`, with the fields that do not fit."""
+    return parse_document(Plan, text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)

@@ -131,11 +131,15 @@ def test_a_changed_file_and_another_version_are_refused() -> None:
 
 
 def test_what_is_locked_and_not_needed_by_this_variant_does_no_harm() -> None:
-    assert compiled(MINIMAL_RECIPE, {**needs(MINIMAL_RECIPE), ("file", "other.jinja"): "0"}).plan is not None
+    assert (
+        compiled(MINIMAL_RECIPE, {**needs(MINIMAL_RECIPE), ("file", "other.jinja"): "0" * 64}).plan
+        is not None
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["", "<<<<<<< ours", format_lock({("a", "b"): "c"}) + format_lock({("a", "b"): "d"}), "\udcff"]
+    "text",
+    ["", "<<<<<<< ours", format_lock({("stack", "b"): "1"}) + format_lock({("stack", "b"): "2"}), "\udcff"],
 )
 def test_a_lock_that_cannot_be_read_is_refused(text: str) -> None:
     outcome = compiled(MINIMAL_RECIPE, text)

@@ -52,7 +52,8 @@ def test_conversations_become_messages(tmp_path: Path, make_folder: FolderFactor
         {"conversations": [{"from": "human", "value": "a", "more": 1}, {"from": "gpt", "value": "b"}]},
         {"conversations": []},
     ]
-    found = build_dataset(tmp_path, {"conversations": {}}, {"select": "messages"}, rows=rows)
+    convert = {"conversations": {"ignored_keys": ["more"]}}
+    found = build_dataset(tmp_path, convert, {"select": "messages"}, rows=rows)
     assert found.rows("it") == [
         {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},
         {"messages": []},

@@ -56,7 +56,7 @@ def test_divided_weights_are_trained_saved_and_exact_when_killed(case: str, benc
         expected = pytest.approx(metrics(alone, "loss"), rel=2e-3, abs=1e-4)
         assert metrics(together, "loss") == expected
     assert together.facts["parameters"] == alone.facts["parameters"]
-    assert set(together.manifest["files"]) == set(alone.manifest["files"])
+    assert set(together.manifest.files) == set(alone.manifest.files)
     undisturbed = together.content_digest
     bench.reset_step(step)
     bench.prepare_step(plan, step)

@@ -74,7 +74,7 @@ def test_two_processes_train_as_one_does(method: str, strategy: str, bench: Stag
     if method != "grpo":  # each process samples its own completions
         assert ours == pytest.approx(theirs, rel=2e-3, abs=1e-4)
     assert together.facts["parameters"] == alone.facts["parameters"]
-    assert set(together.manifest["files"]) == set(alone.manifest["files"])
+    assert set(together.manifest.files) == set(alone.manifest.files)
 
 
 @pytest.mark.parametrize("case", ["sft", "sft, an adapter", "dpo", "grpo", "rloo, a buffer"])
@@ -208,7 +208,7 @@ def test_what_became_of_the_plan_is_looked_at(bench: StageHarness) -> None:
 
 _CHECK = (
     "check: {eval: it, data: sums.test, reward: solution, metrics: {score: {mean: returns}},"
-    " sampling: {max_tokens: 6, temperature: 0.8}}"
+    " sampling: {max_tokens: 6, temperature: 0.8, batch_size: 4}}"  # five batches for two processes
 )
 _EVALUATED = (
     "it: {train: sft, model: sft, data: sums.train, evaluate: {eval_steps: 1, evals: [check],"
@@ -230,7 +230,7 @@ def check_evaluates_like_one_process(bench: StageHarness, strategy: str) -> tupl
     assert found == metrics(alone, "eval/check.score")
     assert metrics(together, "loss") == pytest.approx(metrics(alone, "loss"), rel=2e-3, abs=1e-4)
     assert together.facts["parameters"] == alone.facts["parameters"]
-    assert set(together.manifest["files"]) == set(alone.manifest["files"])
+    assert set(together.manifest.files) == set(alone.manifest.files)
     assert together.facts["best"] == alone.facts["best"]
     best, last = together.facts["best"], together.facts["steps"]
     assert best["value"] == max(found)

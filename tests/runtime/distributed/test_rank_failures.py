@@ -12,8 +12,9 @@ import pytest
 from posttrain.runtime.distributed import process_group, rank_failures, rank_launcher
 from posttrain.runtime.errors import FAILED, NO_SPACE, StepError
 from posttrain.runtime.events import EventWriter
+from posttrain.runtime.process_tree import die_with_parent
 from posttrain.runtime.step_context import StepContext
-from posttrain.runtime.worker import die_with_parent, exit_process
+from posttrain.runtime.worker import exit_process
 from posttrain.spec.plan import Launch, SourceLocation, Step
 
 _CONNECTION_LOST = RuntimeError("Connection closed by peer")
@@ -125,3 +126,12 @@ def test_a_process_without_room_for_its_word_is_no_riddle(tmp_path: Path) -> Non
     assert status == NO_SPACE
     (tmp_path / "scratch").unlink()
     assert "free space" in rank_failures.first_failure(tmp_path, {0: status}, 2).advice
+
+
+def test_the_details_of_a_failed_process_reach_the_step(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    error = StepError("the reward node `x`: ValueError: no", details='  File "grade.py", line 3, in score')
+    rank_failures.record_failure(tmp_path, 1, error)
+    found = rank_failures.first_failure(tmp_path, {1: 1}, 2)
+    assert found.details == error.details
+    assert "process 1 of 2" in str(found)

@@ -20,6 +20,12 @@ def test_vllm_has_room_for_the_longest_text_and_no_more() -> None:
     assert max_model_length(COLOCATE, 300, 200, 32768, grows=True) == -1
 
 
+def test_vllm_has_room_for_the_longest_text_of_an_evaluation() -> None:
+    assert max_model_length(COLOCATE, 300, 200, 32768, grows=False, evaluated=1000) == 1024
+    assert max_model_length(COLOCATE, 300, 200, 32768, grows=False, evaluated=100) == 512
+    assert max_model_length(COLOCATE, 300, 200, 800, grows=False, evaluated=1000) == 800
+
+
 @pytest.mark.parametrize(("launch", "prompt"), [(COLOCATE, 1024), (SERVER, 825)])
 def test_a_prompt_that_vllm_would_refuse_is_told_at_once(launch: Launch, prompt: int) -> None:
     assert max_model_length(launch, prompt - 1, 200, 1024, grows=False) == 1024

@@ -20,6 +20,8 @@ from tests.runtime.engines.misbehaving_server import (
     send_response,
 )
 
+from posttrain.runtime.engines.usage_log import USAGE_FILE, read_usage
+
 RECIPE = """\
 recipe: 1
 name: asking
@@ -75,6 +77,12 @@ def test_an_endpoint_is_measured_and_writes(tmp_path: Path, wild: FakeServer):
     rows = parquet.read_table(product_path(home, "more") / "all.parquet").to_pylist()
     assert [row["completion"] for row in rows] == [f"WORD {n}" for n in range(COUNT - 1)]
     assert len(wild.requests) == 2 * COUNT
+    for stage in ("check", "more"):
+        used = read_usage(product_path(home, stage).parent / "record" / USAGE_FILE)["writer"]
+        assert used.requests == COUNT
+        assert used.uncounted == 0
+    report = next((home / "runs").glob("*/report.html")).read_text()
+    assert "API calls, measured and planned" in report
     # A generate step is cached. An eval of an endpoint is not: another run repeats it.
     run(path, home)
     assert len(wild.requests) == 3 * COUNT

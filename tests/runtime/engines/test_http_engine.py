@@ -20,7 +20,7 @@ from tests.runtime.engines.sampling_values import greedy_sampling
 
 from posttrain.runtime.engines.completion_log import Completion, CompletionLog, Prompt
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
-from posttrain.runtime.engines.http import HttpGenerator
+from posttrain.runtime.engines.http_generator import HttpGenerator
 from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.step_context import StopRequest
 from posttrain.spec.step_params.generation_params import SamplingOptions

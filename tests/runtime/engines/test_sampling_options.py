@@ -8,7 +8,7 @@ from tests.runtime.engines.test_transformers_engine import DRAWN, GREEDY, TEXTS,
 
 from posttrain.runtime.engines.completion_log import CompletionLog
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
-from posttrain.runtime.engines.http import sampling_params as http_sampling
+from posttrain.runtime.engines.http_generator import sampling_params as http_sampling
 from posttrain.runtime.engines.providers import SamplingParams, build_request
 from posttrain.runtime.engines.transformers_generator import TransformersGenerator
 from posttrain.runtime.step_context import StopRequest

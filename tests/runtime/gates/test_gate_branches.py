@@ -10,6 +10,7 @@ from tests.recipe_command import TINY_RECIPE, run_command
 from posttrain.runtime.execution.gate_state import closed_gate_state, is_gate_open
 from posttrain.runtime.store.products import Product
 from posttrain.spec.plan import SourceLocation, Step
+from posttrain.spec.product_manifest import Manifest
 
 
 def step(id: str, **params: Any) -> Step:
@@ -21,7 +22,7 @@ def step(id: str, **params: Any) -> Step:
 
 
 def decided(verdict: str) -> Product:
-    return Product("", Path(), {"facts": {"verdict": verdict}})
+    return Product("", Path(), Manifest.model_construct(facts={"verdict": verdict}))
 
 
 MORE = {"run": ["more", "recheck"]}

@@ -58,16 +58,6 @@ def test_weights_that_do_not_fit_are_named(
     assert "save the model again" in fault.value.advice
 
 
-def test_surplus_that_belongs_to_no_layer_does_no_harm(folder: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
-    path = folder / "model.safetensors"
-    given = load_file(path)
-    extra = {"vision.tower.weight": given["model.norm.weight"].clone()}
-    save_file(given | extra, path, metadata={"format": "pt"})
-    assert load_model(folder).config.num_hidden_layers == 2
-
-
 def test_a_scorer_s_head_is_drawn_where_the_weights_have_none(folder: Path) -> None:
     from transformers import AutoModelForSequenceClassification
 

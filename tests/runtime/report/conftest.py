@@ -118,9 +118,10 @@ class RunBuilder:
         work = self.work(id, events)
         (work / "files").mkdir()
         (work / "files" / "model.safetensors").write_bytes(b"weights")
-        receipt = {"facts": facts, "cost": {"seconds": 2.5, "peak_memory_mb": 120.0}}
+        known = {"facts": facts, "cost": {"seconds": 2.5, "peak_memory_mb": 120.0}}
+        receipt = workdir.write_receipt(work, self.plan.step(id).key, **known)
         workdir.commit(work, self.plan.step(id), self.key(id), receipt, self.home.store)
-        self.settle(id, "done", **receipt)
+        self.settle(id, "done", **known)
 
     def cached(self, id: str) -> None:
         manifest = atomic_io.read_json(self.home.store.root / self.key(id) / "manifest.json")

@@ -96,6 +96,19 @@ def test_a_call_that_hangs_is_killed_and_the_next_one_runs(tmp_path: Path):
     ]  # the process is reused for the next batch
 
 
+def test_a_daemon_of_a_call_that_hangs_is_killed_with_it(tmp_path: Path):
+    code = f"""
+        import subprocess, time
+        def score(text):
+            nap = "(setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 100000' &)"
+            subprocess.run(["sh", "-c", nap])
+            while True: time.sleep(60)
+    """
+    scores = score(tmp_path, code, ["hang"], timeout_seconds=4.0)
+    assert scores.values["node"] == [None]
+    assert not alive(int((tmp_path / "pid").read_text()))
+
+
 def alive(process: int) -> bool:
     """Whether a process is running. A zombie is not."""
     try:

@@ -55,5 +55,6 @@ class FakeTrainingRun:
             "accuracy": {"value": 0.75, "low": 0.5, "high": 0.9},
             "unknown": dict.fromkeys(("value", "low", "high")),
         }
-        receipt = {"facts": {"metrics": metrics}, "cost": {"seconds": 3.0, "peak_memory_mb": 200.0}}
+        cost = {"seconds": 3.0, "peak_memory_mb": 200.0}
+        receipt = workdir.write_receipt(self.work, STEP.key, {"metrics": metrics}, cost)
         return workdir.commit(self.work, STEP, STEP.key, receipt, self.home.store)

@@ -1,5 +1,7 @@
 """Each point is sent once across interruptions; a failing tracker is retried."""
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -78,10 +80,78 @@ def test_a_later_run_goes_on_where_an_earlier_one_was_cut_off(training_run: Fake
     reader, feed = open_feed(training_run, notebook)
     training_run.attempt(1, 2)
     feed.send(list(reader.new_points()))
+    feed.release()  # as the kernel does for a client that dies
     reader, feed = open_feed(training_run, notebook)  # another process, which reads from the start
     training_run.attempt(2, 3, resumed=1)
     feed.send(list(reader.new_points()))
     assert notebook.steps == [1, 2, 3]
+
+
+def test_one_of_two_clients_feeds_and_the_other_takes_over(training_run: FakeTrainingRun) -> None:
+    notebook = FakeSink()
+    first_reader, first = open_feed(training_run, notebook)
+    second_reader, second = open_feed(training_run, notebook)
+    training_run.attempt(1, 2)
+    for reader, feed in ((first_reader, first), (second_reader, second)):
+        feed.send(list(reader.new_points()))
+    assert notebook.steps == [1, 2]
+    first.close(first_reader)
+    training_run.events.emit("metrics", step=3, values={"loss": 0.1})
+    second.send(list(second_reader.new_points()))
+    assert notebook.steps == [1, 2, 3]
+    training_run.finish()
+    second.close(second_reader)
+    assert (first.error, second.error, second.finalized) == ("", "", True)
+    _, third = open_feed(training_run, notebook)
+    assert third.finalized
+    assert not list((training_run.home.root / "tracking" / "sent").glob("*.lock"))
+
+
+def test_the_one_that_waits_does_not_repeat_the_summary(training_run: FakeTrainingRun) -> None:
+    notebook = FakeSink()
+    feeds = [open_feed(training_run, notebook) for _ in range(2)]
+    training_run.attempt(1)
+    training_run.finish()
+    for reader, feed in feeds:
+        feed.send(list(reader.new_points()))
+    for reader, feed in feeds:
+        feed.close(reader)
+    assert notebook.steps == [1, 1]  # the point and the summary
+    assert [feed.error for _, feed in feeds] == ["", ""]
+
+
+FEED_PROGRAM = """\
+import sys, time
+from pathlib import Path
+from posttrain.runtime.trackers.metrics_reader import MetricPoint
+from posttrain.runtime.trackers.tracker_feed import TrackerFeed
+from posttrain.runtime.trackers.tracker_protocol import TrackedStep
+
+folder = Path(sys.argv[1])
+class Sink:
+    def log_metrics(self, step, values, at):
+        with (folder / "sent").open("a") as file:
+            file.write(f"{step}\\n")
+tracked = TrackedStep(recipe="r", run="r", step="s", key="k", kind="train", params={}, folder=folder)
+feed = TrackerFeed("notebook", tracked, lambda _: Sink(), folder / "state" / "k.notebook.json")
+while not (folder / "go").exists():
+    time.sleep(0.001)
+for step in range(500):
+    feed.send([MetricPoint((step, 1), {"loss": 0.0}, 0.0)])
+    if feed.error:
+        raise SystemExit(feed.error)
+    if step % 50 == 0:
+        feed.release()
+"""
+
+
+def test_two_processes_feed_one_step(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FEED_PROGRAM, str(tmp_path)]
+    clients = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    (tmp_path / "go").touch()
+    errors = [client.communicate()[1] for client in clients]
+    assert errors == ["", ""]
+    assert sorted(map(int, (tmp_path / "sent").read_text().split())) == list(range(500))
 
 
 def test_several_points_of_one_step_are_told_apart(training_run: FakeTrainingRun) -> None:

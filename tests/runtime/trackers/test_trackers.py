@@ -34,14 +34,20 @@ def run_interrupted(tmp_path: Path, tracker: str, **environment: str) -> tuple[F
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        with TrackerLauncher(training_run.plan, training_run.home, training_run.run, notes.append):
+        with TrackerLauncher(
+            training_run.plan, training_run.home, training_run.run, notes.append, lambda: False
+        ):
             training_run.attempt(1, 2, 3)
         training_run.restart()
-        with TrackerLauncher(training_run.plan, training_run.home, training_run.run, notes.append):
+        with TrackerLauncher(
+            training_run.plan, training_run.home, training_run.run, notes.append, lambda: False
+        ):
             training_run.attempt(3, 4, resumed=2)
             training_run.finish()
         training_run.restart()
-        with TrackerLauncher(training_run.plan, training_run.home, training_run.run, notes.append) as third:
+        with TrackerLauncher(
+            training_run.plan, training_run.home, training_run.run, notes.append, lambda: False
+        ) as third:
             assert third._process is None, "everything has been sent"
     return training_run, notes
 
@@ -168,7 +174,9 @@ def test_a_server_that_is_gone_is_told_and_harms_nothing(tmp_path: Path) -> None
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
         patch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        with TrackerLauncher(training_run.plan, training_run.home, training_run.run, notes.append):
+        with TrackerLauncher(
+            training_run.plan, training_run.home, training_run.run, notes.append, lambda: False
+        ):
             training_run.attempt(1, 2)
             training_run.finish()
     assert any(note.startswith("tracking: sft: mlflow did not receive all metrics") for note in notes)

@@ -8,7 +8,7 @@ from typing import Any
 from posttrain.compiler.benchmarks.benchmark_codes import BAD_TASK_FILE
 from posttrain.compiler.benchmarks.lm_eval_tasks import TaskKind, declared_metrics, lm_eval_metrics
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.text.compile_request import ReadFile
+from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.compiler.user_files import user_file
 from posttrain.spec.plan import UserFile
@@ -39,9 +39,11 @@ class _InvalidTask(Exception):
     """Stops reading a task after an error was reported."""
 
 
-def read_custom_task(name: str, path: KeyPath, read: ReadFile, diagnostics: Diagnostics) -> CustomTask | None:
+def read_custom_task(
+    name: str, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics
+) -> CustomTask | None:
     """Return the task in a local file, or None if it is invalid."""
-    reader = _TaskReader(path, read, diagnostics)
+    reader = _TaskReader(path, request, diagnostics)
     try:
         given = reader.load_task(posixpath.normpath(name))
         return _build_task(given, name, reader)
@@ -50,9 +52,9 @@ def read_custom_task(name: str, path: KeyPath, read: ReadFile, diagnostics: Diag
 
 
 class _TaskReader:
-    def __init__(self, path: KeyPath, read: ReadFile, diagnostics: Diagnostics) -> None:
+    def __init__(self, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics) -> None:
         self.files: dict[str, UserFile] = {}
-        self._path, self._read, self._findings = path, read, diagnostics
+        self._path, self._request, self._findings = path, request, diagnostics
 
     def fail(self, message: str, help: str = "") -> _InvalidTask:
         self._findings.add(BAD_TASK_FILE, self._path, message, help=help)
@@ -60,7 +62,7 @@ class _TaskReader:
 
     def read_file(self, name: str) -> bytes:
         """Return the content of a file, and add its digest to the stage."""
-        found = user_file(name, self._path, self._read, self._findings)
+        found = user_file(name, self._path, self._request, self._findings)
         if found is None:
             raise _InvalidTask
         self.files[found[0].path] = found[0]
@@ -95,7 +97,7 @@ class _TaskReader:
     def _add_function_file(self, function: str, folder: str) -> None:
         module, _, name = function.rpartition(".")
         file = posixpath.normpath(posixpath.join(folder, f"{module.replace('.', '/')}.py"))
-        if not module or not name or file.startswith("..") or self._read(file) is None:
+        if not module or not name or file.startswith("..") or self._request.read(file) is None:
             message = f"`!function {function}` does not name a function in a local file"
             raise self.fail(message, f"define it in `{file}`" if module else "write !function FILE.NAME")
         self.read_file(file)

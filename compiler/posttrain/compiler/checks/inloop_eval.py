@@ -99,7 +99,8 @@ def _check_evals(
             help, meant = hint(name, known, what="eval stages")
             what = "is not an eval" if name in stages else "does not exist"
             message = f"the stage `{name}` {what}"
-            diagnostics.add(UNKNOWN_EVAL, (*path, "evals", index), message, help=help, replace=meant)
+            labels, place = diagnostics.removal_labels(name, "stages"), (*path, "evals", index)
+            diagnostics.add(UNKNOWN_EVAL, place, message, help=help, labels=labels, replace=meant)
 
 
 def _check_metric(

@@ -22,9 +22,8 @@ CODES = (UNKNOWN_TRACKER,)
 def check_tracking(recipe: TypedRecipe, request: CompileRequest, diagnostics: Diagnostics) -> None:
     if "tracking" not in recipe.root.entries:
         return
-    known = request.catalog.names("tracker")
     for index, name in enumerate(recipe.tracking):
-        if name not in known:
-            help, meant = hint(name, known, what="trackers")
+        if not request.catalog.has("tracker", name):
+            help, meant = hint(name, request.catalog.names("tracker"), what="trackers")
             message = f"there is no tracker `{name}`"
             diagnostics.add(UNKNOWN_TRACKER, ("tracking", index), message, help=help, replace=meant)

@@ -49,7 +49,8 @@ def lower_step(
     if relational is not None:
         try:
             operations, after = relational(value, table, seed, others)
-            return operations, _with_nulls(name, value, table, after), None
+            after = replace(_with_nulls(name, value, table, after), turn_fields={})
+            return operations, after, None
         except StepError as error:
             _report(error, (*path, name, *error.path), diagnostics)
             return None
@@ -144,6 +145,7 @@ def _lower_extension_step(
         return None
     try:
         columns: Columns = op.columns(params, table.columns)
+        op.check_turn_fields(params, table.turn_fields)
         if other is not None:
             op.check_other_columns(params, others[other].columns)
     except ValueError as error:
@@ -158,7 +160,8 @@ def _lower_extension_step(
     )
     parts = {part: op.rows(params, rows) for part, rows in table.parts.items()}
     exact = table.exact and op.exact
-    return [operation], replace(table, columns=columns, parts=parts, exact=exact, null_counts={}), op
+    after = replace(table, columns=columns, parts=parts, exact=exact, null_counts={}, turn_fields={})
+    return [operation], after, op
 
 
 def check_part(

@@ -228,7 +228,12 @@ def _source_table(
     except ValueError as error:
         diagnostics.add(data_codes.UNSUITABLE_ROWS, path, str(error))
         return None
-    return TableSchema(columns=inferred.columns, parts={"all": inferred.rows}, null_counts=inferred.nulls)
+    return TableSchema(
+        columns=inferred.columns,
+        parts={"all": inferred.rows},
+        null_counts=inferred.nulls,
+        turn_fields=inferred.turn_fields,
+    )
 
 
 def _other_tables(

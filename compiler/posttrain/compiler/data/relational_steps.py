@@ -4,7 +4,7 @@ Each row has `__row`, its position, and after a split `__part`. Queries keep bot
 rows does not depend on how the query runs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -40,12 +40,28 @@ def where(value: Any, table: TableSchema, seed: int, others: OtherTables) -> Ste
 def derive(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
     """Add or replace columns. All expressions read the columns before the step."""
     derived = parse_mapping(value, "derive", "{column: expression}")
-    for name, expression in derived.items():
-        bind_query(f"SELECT ({parse_expression(expression, (name,))}\n) AS x FROM rows", table, (name,))
+    _check_expressions({name: parse_expression(value, (name,)) for name, value in derived.items()}, table)
     remaining = ", ".join(quote_identifier(c) for c in (*table.columns, *HIDDEN_COLUMNS) if c not in derived)
     new = ", ".join(f"({expression}\n) AS {quote_identifier(name)}" for name, expression in derived.items())
     query = f"SELECT {remaining}, {new} FROM rows"
     return sql_operation(query), replace(table, columns=bind_query(query, table))
+
+
+def _check_expressions(expressions: Mapping[str, str], table: TableSchema) -> None:
+    """Bind expressions together, because one by one takes minutes for thousands of columns.
+
+    Bisection finds the first invalid one."""
+    if len(expressions) == 1:
+        ((name, expression),) = expressions.items()
+        bind_query(f"SELECT ({expression}\n) AS x FROM rows", table, (name,))
+        return
+    listed = ", ".join(f"({expression}\n)" for expression in expressions.values())
+    try:
+        bind_query(f"SELECT {listed} FROM rows", table)
+    except StepError:
+        items = list(expressions.items())
+        for half in (items[: len(items) // 2], items[len(items) // 2 :]):
+            _check_expressions(dict(half), table)
 
 
 def select(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:

@@ -6,10 +6,10 @@ expression. Its error messages are kept because they name similar columns.
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
-from posttrain.spec.column_types import Columns
+from posttrain.spec.column_types import Columns, Type
 from posttrain.spec.sql_types import column_type, quote_identifier, sql_type
 
 # Functions that return other values on each run.
@@ -29,13 +29,18 @@ class SqlError(ValueError):
         self.unknown = unknown
 
 
+# The legs of a matrix repeat most expressions and queries, and a call of DuckDB takes a millisecond.
+_CACHED_RESULTS = 1024
+
+
+@lru_cache(_CACHED_RESULTS)
 def check_expression(expression: str) -> None:
     """Reject everything except a single deterministic expression."""
     match = _NONDETERMINISTIC.search(expression)
     if match:
         raise SqlError(f"`{match[0]}` is not deterministic; use the steps `sample` or `split`")
     try:
-        statements = _connection().extract_statements(f"SELECT ({expression}\n)")
+        statements = database().extract_statements(f"SELECT ({expression}\n)")
     except Exception as error:
         message = _first_line(error)
         if 'at or near ")"' in message and expression.count("(") == expression.count(")"):
@@ -47,13 +52,18 @@ def check_expression(expression: str) -> None:
 
 def bind(query: str, tables: Mapping[str, Columns]) -> Columns:
     """Return the columns of a query over tables with these columns."""
-    connection = _connection()
+    return dict(_bind(query, tuple((name, tuple(columns.items())) for name, columns in tables.items())))
+
+
+_Shape = tuple[tuple[str, Type], ...]
+
+
+@lru_cache(_CACHED_RESULTS)
+def _bind(query: str, tables: tuple[tuple[str, _Shape], ...]) -> Columns:
     try:
-        # Some column names are invalid in SQL: empty names, or names that differ only in case.
-        for name, columns in tables.items():
-            shape = ", ".join(f"{quote_identifier(c)} {sql_type(t)}" for c, t in columns.items())
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {quote_identifier(name)} ({shape})")
-        rows = connection.execute(f"DESCRIBE {query}").fetchall()
+        for name, shape in tables:
+            _define_table(name, shape)
+        rows = database().execute(f"DESCRIBE {query}").fetchall()
     except Exception as error:
         message = _first_line(error)
         unknown = _UNKNOWN.match(message)
@@ -61,8 +71,23 @@ def bind(query: str, tables: Mapping[str, Columns]) -> Columns:
     return {str(row[0]): column_type(str(row[1])) for row in rows}
 
 
+# The columns of the tables that exist. Successive expressions often read the same columns, and a table with
+# thousands of columns is slow to create.
+_defined: dict[str, _Shape] = {}
+
+
+def _define_table(name: str, shape: _Shape) -> None:
+    if _defined.get(name) == shape:
+        return
+    _defined.pop(name, None)
+    # Some column names are invalid in SQL: empty names, or names that differ only in case.
+    columns = ", ".join(f"{quote_identifier(c)} {sql_type(t)}" for c, t in shape)
+    database().execute(f"CREATE OR REPLACE TEMP TABLE {quote_identifier(name)} ({columns})")
+    _defined[name] = shape
+
+
 @cache
-def _connection() -> Any:
+def database() -> Any:
     import duckdb
 
     return duckdb.connect(

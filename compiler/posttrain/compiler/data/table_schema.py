@@ -29,6 +29,8 @@ class TableSchema:
     # The columns with null values, and whether all rows with nulls are certain to reach this point.
     null_counts: Mapping[str, NullStats] = field(default_factory=dict[str, NullStats])
     all_rows_kept: bool = True
+    # The fields of turns in the rows of a source, before any step: see InferredSchema.
+    turn_fields: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
     def max_rows(self, part: str | None) -> int | None:
         """Return the largest possible number of rows of a part or of the table, or None if it is unknown."""

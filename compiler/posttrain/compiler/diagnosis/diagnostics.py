@@ -1,7 +1,8 @@
 """Collects the diagnostics of all passes, and maps paths in the tree to source locations."""
 
-from posttrain.compiler.text.yaml_tree import KeyPath, MappingNode, Node, key_span, node_at
+from posttrain.compiler.text.yaml_tree import KeyPath, MappingNode, Node, key_span, node_at, removal_span
 from posttrain.spec.diagnostic import Code, Diagnostic, Edit, Label, Severity, Span, has_errors
+from posttrain.spec.url_passwords import mask_url_passwords
 
 
 class Diagnostics:
@@ -12,6 +13,15 @@ class Diagnostics:
         self._root: Node | None = None
         self._suppressed: set[Span] = set()
         self._recovered: list[Span] = []
+
+    def fork(self) -> "Diagnostics":
+        """A copy that collects more diagnostics without a change to this one."""
+        copy = Diagnostics()
+        copy.collected = list(self.collected)
+        copy._root = self._root
+        copy._suppressed = set(self._suppressed)
+        copy._recovered = list(self._recovered)
+        return copy
 
     def set_root(self, root: Node) -> None:
         """Set the tree in which later paths are looked up."""
@@ -53,6 +63,9 @@ class Diagnostics:
         if any(_starts_within(span, whole) for whole in self._recovered):
             return
         kind = severity or code.severity
+        message, help = mask_url_passwords(message), mask_url_passwords(help)
+        if edit is not None and mask_url_passwords(edit.text) != edit.text:
+            edit = None  # an edit with stars would destroy the URL
         self.collected.append(Diagnostic(code.id, kind, message, span, labels, help, edit, hides))
 
     def add(
@@ -98,8 +111,15 @@ class Diagnostics:
             return next(iter(node.entries.values())).key_span  # not the whole file
         return node.span
 
+    def removal_labels(self, name: str, *sections: str) -> tuple[Label, ...]:
+        """The places where overlays remove the declarations of an unknown name."""
+        places = [removal_span(node_at(self.root, (section,))[0], name) for section in sections]
+        return tuple(Label(place, "removed here") for place in places if place is not None)
+
     def _provenance_labels(self, path: KeyPath) -> tuple[Label, ...]:
-        return node_at(self.root, path)[0].via
+        node, taken = node_at(self.root, path)
+        removed = removal_span(node, path[taken]) if taken < len(path) else None
+        return (*node.via, Label(removed, "removed here")) if removed else node.via
 
 
 def _starts_within(span: Span, whole: Span) -> bool:

@@ -55,7 +55,7 @@ def _files(
     found: dict[str, UserFile] = {}
     good = True
     for name in kind.files(params):
-        read = user_file(name, (*path, "params"), request.read, diagnostics)
+        read = user_file(name, (*path, "params"), request, diagnostics)
         good = good and read is not None
         if read is not None:
             found[f"environment:{name}"] = read[0]

@@ -52,6 +52,7 @@ def layer_blocks(shape: Shape) -> tuple[Block, ...]:
     return tuple(_block(shape, count, *kind) for kind, count in counts.items())
 
 
+@functools.lru_cache(maxsize=256)
 def count_parameters(shape: Shape) -> int:
     """Return the number of all parameters as in transformers: tied embeddings count once."""
     layers = sum(b.layers * b.elements for b in layer_blocks(shape))
@@ -104,11 +105,12 @@ def linear_module_names(shape: Shape) -> tuple[str, ...]:
 
 def adapter_parameters(shape: Shape, targets: Iterable[str], rank: int) -> int:
     """Return the number of parameters of a LoRA adapter of this rank on these modules."""
+    adapted = frozenset(targets)
     return sum(
         b.layers * rank * (m.inputs + m.outputs)
         for b in layer_blocks(shape)
         for m in b.matrices
-        if _is_adaptable(m) and m.name in set(targets)
+        if _is_adaptable(m) and m.name in adapted
     )
 
 

@@ -9,6 +9,7 @@ from posttrain.spec.architectures.transformers_config import CONFIG_KEYS
 
 # Experts, linear attention and the variants of Falcon need more values than this module reads.
 _SUPPORTED_NAMES = ("split", "phi3", "gpt2", "neox", "bloom")
+_MAX_SIZE = 2**40  # larger numbers are not sizes of a model, and overflow in the predictions
 _DEFAULT_POSITIONS = 2048  # for a model without a table of positions
 
 
@@ -16,7 +17,7 @@ def shape_from_config(name: str, text: bytes) -> Shape | None:
     """Return the shape, or None if the architecture is unknown or the configuration is incomplete."""
     try:
         found: Any = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
         return None
@@ -39,7 +40,7 @@ def _shape(name: str, config: Mapping[str, Any]) -> Shape | None:
     def number(key: str, otherwise: int | None = None) -> int:
         value = config.get(renamed.get(key, key))
         value = otherwise if value is None else value
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_SIZE:
             raise ValueError(key)
         return value
 

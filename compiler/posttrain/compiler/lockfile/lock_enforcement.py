@@ -11,7 +11,7 @@ from posttrain.compiler.lockfile.lockfile_codes import STALE_LOCK
 from posttrain.compiler.lockfile.pins import Pins
 from posttrain.compiler.text.compile_request import SourceFile
 from posttrain.spec.diagnostic import Label, Span
-from posttrain.spec.lockfile import EntryId, LockfileError, parse_lock
+from posttrain.spec.lockfile import EntryId, LockfileError, NewerLockfileError, parse_lock
 from posttrain.spec.plan import Plan, Step
 
 
@@ -24,9 +24,9 @@ def load_pins(source: SourceFile, diagnostics: Diagnostics) -> Pins:
     except LockfileError as error:
         fault = error
     span = Span(source.name, fault.line, 1, fault.line, 2)
-    diagnostics.add_at_span(
-        STALE_LOCK, span, f"invalid lockfile: {fault}", help="run `recipe lock` to generate it again"
-    )
+    newer = isinstance(fault, NewerLockfileError)
+    help = "upgrade posttrain" if newer else "run `recipe lock` to generate it again"
+    diagnostics.add_at_span(STALE_LOCK, span, f"invalid lockfile: {fault}", help=help)
     return Pins(file=source.name)
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from posttrain.compiler.lowering.declaration_places import declaration_places, source_location
+from posttrain.compiler.lowering.disk_estimate import with_disk_estimate
 from posttrain.compiler.lowering.draft_parts import Draft, step_id
 from posttrain.compiler.lowering.launch_key import MICRO_BATCH_SIZE, PROCESSES
 from posttrain.compiler.lowering.step_drafts import apply_placement, draft_step
@@ -10,10 +12,9 @@ from posttrain.compiler.placement.stage_placement import StagePlacement
 from posttrain.compiler.semantic_checks import CheckedRecipe
 from posttrain.compiler.stages.branches import gates_before
 from posttrain.compiler.text.compile_request import CompileRequest
-from posttrain.compiler.text.yaml_tree import key_span
 from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.keys import key_from_parts, key_parts
-from posttrain.spec.plan import Plan, Resources, SourceLocation, Step
+from posttrain.spec.plan import Plan, Resources, Step
 from posttrain.spec.stage import Stage
 from posttrain.spec.variable_rules import key_variables
 
@@ -92,13 +93,13 @@ def _build_step(
     values = _key_values(drafted, params, image, before, request)
     parts = key_parts(values)
     section = {"model": "models", "dataset": "datasets"}.get(thing, "stages")
-    span = key_span(checked.resolved.recipe.root, (section, name))
     return Step(
         id=step_id(thing, name),
         kind=drafted.kind,
         entry=request.catalog.entry(*drafted.entry),
         params=params,
-        place=SourceLocation(file=span.file, line=span.line, column=span.column),
+        place=source_location(checked, (section, name)),
+        places=declaration_places(stage, params, checked),
         key=key_from_parts(parts),
         key_parts=parts,
         key_values=values,
@@ -114,7 +115,7 @@ def _build_step(
         timeout_minutes=stage.timeout_minutes if stage else None,
         gates=gates if thing == "stage" else (),
         expect=drafted.expect,
-        estimate=drafted.estimate,
+        estimate=with_disk_estimate(node, drafted, checked),
     )
 
 

@@ -1,31 +1,30 @@
 """Estimates the time and the cost of a workload as a range, because a GPU never reaches its peak speed.
 
 Training: k operations per parameter and token (2 forward, 4 backward, 2 more with recomputation, 2 fewer for
-frozen weights) at a share of the peak speed. Generation: each decoded token of a batch reads all weights and
-the whole cache once, so the memory bandwidth decides. In both cases each layer adds the time to launch its
-kernels, which dominates for small models.
+frozen weights) at a share of the peak speed. Each layer adds the time to launch its kernels, which dominates
+for small models. `generation_duration.py` estimates generation.
 """
 
 from typing import NamedTuple
 
 from posttrain.compiler.facts import parameter_counts
 from posttrain.compiler.facts.accelerators import Device
-from posttrain.compiler.memory.generation_memory import BF16_BYTES, kv_cache_bytes
+from posttrain.compiler.memory.generation_duration import (
+    MFU_FORWARD,
+    CompletionWork,
+    effective_parameters,
+    generation_seconds,
+)
 from posttrain.compiler.memory.memory_terms import format_count
-from posttrain.compiler.memory.workload import RolloutWorkload, Workload
-from posttrain.spec.architectures.model_shapes import Shape
+from posttrain.compiler.memory.workload import Workload
 
 # Model FLOPs utilization (MFU) of training, worst and best: full, LoRA, QLoRA
 MFU_FULL = (0.35, 0.45)
 MFU_LORA = (0.20, 0.35)
 MFU_QLORA = (0.12, 0.25)
 MFU_CPU = (0.2, 0.6)
-MFU_FORWARD = (0.3, 0.5)  # prompts and frozen models
-BANDWIDTH_UTILIZATION = (0.45, 0.8)  # of the memory bandwidth while decoding
-# Kernel launch seconds of one layer, worst and best: for the forward and backward pass of a micro-batch
-# in transformers, and for a decoded token
+# Kernel launch seconds of one layer for the forward and backward pass of a micro-batch, worst and best
 LAYER_LAUNCH_SECONDS = (0.0035, 0.0015)
-LAYER_DECODE_SECONDS = {"transformers": (0.0015, 0.0007), "vllm": (0.00025, 0.0001)}
 
 
 class ExpectedWork(NamedTuple):
@@ -71,9 +70,9 @@ def _training_share(workload: Workload, device: Device, schedule: ExpectedWork) 
     rows = workload.global_rows * schedule.steps
     factor = (4 if workload.adapter else 6) + (2 if workload.checkpointing else 0)
     tokens = rows * schedule.tokens_per_row
-    operations = factor * tokens * _effective_parameters(workload.model, schedule.tokens_per_row)
+    operations = factor * tokens * effective_parameters(workload.model, schedule.tokens_per_row)
     if workload.value_model is not None:
-        operations += factor * tokens * _effective_parameters(workload.value_model, schedule.tokens_per_row)
+        operations += factor * tokens * effective_parameters(workload.value_model, schedule.tokens_per_row)
     worst, best = _mfu_range(workload, device)
     speed = workload.gpus * device.tflops * 1e12
     models = 1 + (workload.value_model is not None)
@@ -90,15 +89,6 @@ def active_trained_parameters(workload: Workload) -> int:
     """Return the number of parameters that a trained token passes through."""
     value = parameter_counts.active_parameters(workload.value_model) if workload.value_model else 0
     return parameter_counts.active_parameters(workload.model) + value
-
-
-def _effective_parameters(shape: Shape, length: float) -> float:
-    """Return the parameters, with attention as extra parameters: each token attends to half of the row."""
-    full = sum(b.layers for b in parameter_counts.layer_blocks(shape) if b.mixer == "full")
-    seen = min(length, shape.window) if shape.window else 0
-    windowed = sum(b.layers for b in parameter_counts.layer_blocks(shape) if b.mixer == "window")
-    attention = shape.query_width * (full * length + windowed * seen)
-    return parameter_counts.computed_parameters(shape) + attention
 
 
 def _mfu_range(workload: Workload, device: Device) -> tuple[float, float]:
@@ -121,8 +111,8 @@ def _frozen_model_shares(workload: Workload, device: Device, schedule: ExpectedW
     return tuple(
         TimeShare(
             f"{model.role} model",
-            2 * tokens * _effective_parameters(model.shape, schedule.tokens_per_row) / speed / best,
-            2 * tokens * _effective_parameters(model.shape, schedule.tokens_per_row) / speed / worst,
+            2 * tokens * effective_parameters(model.shape, schedule.tokens_per_row) / speed / best,
+            2 * tokens * effective_parameters(model.shape, schedule.tokens_per_row) / speed / worst,
             f"2 x {format_count(parameter_counts.active_parameters(model.shape))} x {format_count(tokens)}"
             " tokens",
         )
@@ -134,43 +124,13 @@ def _generation_share(workload: Workload, device: Device, schedule: ExpectedWork
     rollout = workload.rollout
     if rollout is None or not schedule.completions_per_step:
         return ()
-    each = -(-schedule.completions_per_step // workload.gpus)
-    at_once = min(rollout.sequences, each)
-    rounds = schedule.steps * each / at_once
-    # transformers runs until the longest completion ends; vLLM starts the next completion at once
-    length = rollout.completion_tokens if rollout.engine == "transformers" else schedule.tokens_per_completion
-    least, most = _decode_step_seconds(workload, rollout, device, at_once, length)
-    prompt = (
-        2 * rollout.prompt_tokens * at_once * _effective_parameters(workload.model, rollout.prompt_tokens)
-    )
-    first = prompt / (device.tflops * 1e12)
+    gpus = rollout.gpus or workload.gpus
+    each = -(-schedule.completions_per_step // gpus)
+    work = CompletionWork(schedule.completions_per_step, schedule.tokens_per_completion, gpus)
+    once = generation_seconds(workload.model, rollout, device, work)
     why = (
-        f"{format_count(schedule.steps * schedule.completions_per_step)} completions, {at_once} at a time"
-        " per GPU"
+        f"{format_count(schedule.steps * schedule.completions_per_step)} completions,"
+        f" {min(rollout.sequences, each)} at a time per GPU"
     )
-    return (
-        TimeShare(
-            "generating",
-            rounds * (length * least + first / MFU_FORWARD[1]),
-            rounds * (length * most + first / MFU_FORWARD[0]),
-            why,
-        ),
-    )
-
-
-def _decode_step_seconds(
-    workload: Workload, rollout: RolloutWorkload, device: Device, at_once: int, length: float
-) -> tuple[float, float]:
-    """Return the seconds to decode one more token of each sequence, best and worst."""
-    shape = workload.model
-    weights = BF16_BYTES * parameter_counts.active_parameters(shape) / rollout.tensor_parallel_size
-    average = rollout.prompt_tokens + int(length / 2)
-    cache_bytes = at_once * kv_cache_bytes(shape, average)
-    reading = (weights + cache_bytes) / (device.gb_per_s * 1e9)
-    computing = 2 * at_once * parameter_counts.active_parameters(shape) / (device.tflops * 1e12)
-    work = max(reading, computing)
-    slow, fast = (0.0, 0.0) if device.kind == "cpu" else LAYER_DECODE_SECONDS[rollout.engine]
-    return (
-        max(work / BANDWIDTH_UTILIZATION[1], shape.layers * fast),
-        max(work / BANDWIDTH_UTILIZATION[0], shape.layers * slow),
-    )
+    name = "rollouts" if workload.train else "generation"
+    return (TimeShare(name, schedule.steps * once.least, schedule.steps * once.most, why),)

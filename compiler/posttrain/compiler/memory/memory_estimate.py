@@ -1,5 +1,7 @@
 """The memory estimate of a workload on one device: the terms of the phase with the highest total."""
 
+from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from posttrain.compiler.facts.accelerators import Device
@@ -36,7 +38,7 @@ class MemoryEstimate(NamedTuple):
 
 def estimate_memory(workload: Workload, device: Device) -> MemoryEstimate:
     """Return the memory estimate of one device of the workload."""
-    phases = tuple(_with_overhead(workload, device, m) for m in _memory_phases(workload, device))
+    phases = _memory_phases(workload, device)
     peak = max(phases, key=lambda m: m.total)
     return MemoryEstimate(
         peak_phase=peak.name,
@@ -55,13 +57,27 @@ def format_terms(result: MemoryEstimate) -> tuple[str, ...]:
 
 
 def _memory_phases(workload: Workload, device: Device) -> tuple[MemoryPhase, ...]:
-    always = resident_terms(workload)
+    # Many rollouts are tried with the same training step.
+    always, steps = _step_memory(replace(workload, rollout=None) if workload.train else workload)
     engine = colocated_vllm_terms(workload, device)
-    steps = training_phases(workload) if workload.train else forward_phases(workload)
     generating = generation_phases(workload, device, always)
     evaluating = evaluation_phases(workload, always, engine)
-    return (*(memory_phase(m.name, m.terms, engine) for m in steps), *generating, *evaluating)
+    return (
+        *(_with_overhead(workload, device, phase, engine) for phase in steps),
+        *(_with_overhead(workload, device, phase, ()) for phase in (*generating, *evaluating)),
+    )
 
 
-def _with_overhead(workload: Workload, device: Device, part: MemoryPhase) -> MemoryPhase:
-    return memory_phase(part.name, part.terms, overhead_terms(workload, device, part.terms))
+@lru_cache(256)
+def _step_memory(workload: Workload) -> tuple[tuple[MemoryTerm, ...], tuple[MemoryPhase, ...]]:
+    """Return the terms of all phases, and the phases without an engine."""
+    always = resident_terms(workload)
+    return always, (training_phases if workload.train else forward_phases)(workload, always)
+
+
+def _with_overhead(
+    workload: Workload, device: Device, phase: MemoryPhase, engine: tuple[MemoryTerm, ...]
+) -> MemoryPhase:
+    """Return the phase with the terms of the engine and the overhead of the process."""
+    added = memory_phase(phase.name, engine, overhead_terms(workload, device, (*phase.terms, *engine)))
+    return phase._replace(terms=phase.terms + added.terms)

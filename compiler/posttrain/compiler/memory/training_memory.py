@@ -35,8 +35,8 @@ def resident_terms(workload: Workload) -> tuple[MemoryTerm, ...]:
     )
 
 
-def training_phases(workload: Workload) -> tuple[MemoryPhase, ...]:
-    always = resident_terms(workload)
+def training_phases(workload: Workload, always: tuple[MemoryTerm, ...]) -> tuple[MemoryPhase, ...]:
+    """Return the phases of an optimizer step. `always` are the resident terms."""
     step = micro_batch_memory(workload, workload.model)
     value = _value_activation_terms(workload)
     shard = sharding.backward_sharding_terms(workload, workload.model)
@@ -56,7 +56,7 @@ def training_phases(workload: Workload) -> tuple[MemoryPhase, ...]:
     )
 
 
-def forward_phases(workload: Workload) -> tuple[MemoryPhase, ...]:
+def forward_phases(workload: Workload, always: tuple[MemoryTerm, ...]) -> tuple[MemoryPhase, ...]:
     """Return the phases of a stage that only scores texts."""
     if workload.rollout is not None:
         return ()
@@ -65,7 +65,7 @@ def forward_phases(workload: Workload) -> tuple[MemoryPhase, ...]:
     logits = loss_memory.inference_logits_bytes(shape, workload.tokens, e, workload.loss == "chunked")
     why = f"{workload.rows} x {workload.length} tokens"
     passing = memory_term("current layer", widest + logits, why, transient=True)
-    return (memory_phase("forward", resident_terms(workload), (passing,)),)
+    return (memory_phase("forward", always, (passing,)),)
 
 
 def _late_backward_phases(

@@ -47,6 +47,7 @@ class RolloutWorkload:
     completion_tokens: int
     sequences: int  # at once on one device
     colocated: bool = True
+    gpus: int = 0  # the separate GPUs that generate; 0 if those of the training do
     gpu_memory_utilization: float = 0.3  # the share of the GPU memory for vLLM
     tensor_parallel_size: int = 1
     enable_sleep_mode: bool = False  # vLLM frees its memory during training

@@ -9,7 +9,7 @@ from posttrain.compiler.parsing.parse import parse
 from posttrain.compiler.parsing.typed_recipe import normalize_sections
 from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
 from posttrain.compiler.text.yaml_tree import Entry, MappingNode, Node, ScalarNode, SequenceNode
-from posttrain.compiler.user_files import missing_file_help, shorten_path
+from posttrain.compiler.user_files import describe_missing_file
 from posttrain.spec.diagnostic import Code, Label, Span
 from posttrain.spec.suggestions import hint
 
@@ -46,14 +46,27 @@ CODES = (BAD_BASE_FILE, BAD_PROFILE, BAD_OVERRIDE)
 
 def profile_names(root: MappingNode, request: CompileRequest) -> list[str]:
     """The profiles of a recipe, including those of the files that it extends."""
-    whole = _ExtendsResolver(request, Diagnostics()).resolve(root)
+    return profiles_of(merge_extended_files(root, request, Diagnostics()))
+
+
+def profiles_of(whole: MappingNode) -> list[str]:
+    """The profiles of a tree in which the extended files are merged."""
     entry = whole.entries.get("profiles")
     return list(entry.node.entries) if entry is not None and isinstance(entry.node, MappingNode) else []
 
 
 def expand(root: MappingNode, request: CompileRequest, diagnostics: Diagnostics) -> MappingNode:
     """The merged tree. Variables are not filled in yet, because they can differ between legs."""
-    whole = _ExtendsResolver(request, diagnostics).resolve(root)
+    return apply_overlays(merge_extended_files(root, request, diagnostics), request, diagnostics)
+
+
+def merge_extended_files(root: MappingNode, request: CompileRequest, diagnostics: Diagnostics) -> MappingNode:
+    """The tree merged over the files that it extends."""
+    return _ExtendsResolver(request, diagnostics).resolve(root)
+
+
+def apply_overlays(whole: MappingNode, request: CompileRequest, diagnostics: Diagnostics) -> MappingNode:
+    """The tree with the profiles and the --set options of a request."""
     whole = _apply_profiles(whole, request, diagnostics)
     for setting in request.overrides:
         whole = _apply_override(whole, setting, diagnostics)
@@ -111,8 +124,7 @@ class _ExtendsResolver:
             return self._report(item, message) if is_first else None
         data = self.request.read(path)
         if data is None:
-            message = f"there is no file `{shorten_path(path)}` in the recipe's folder"
-            return self._report(item, message, missing_file_help(item.value))
+            return self._report(item, *describe_missing_file(path, item.value, self.request))
         self.files_read += 1
         base = parse(SourceFile(path, data), self.diagnostics)
         return None if base is None else self._apply_extends(base, (*chain, path), posixpath.dirname(path))
@@ -129,6 +141,13 @@ def _apply_profiles(root: MappingNode, request: CompileRequest, diagnostics: Dia
             if not isinstance(profile.node, MappingNode):
                 message = f"the profile `{name}` is not a mapping"
                 diagnostics.add_at_span(BAD_PROFILE, profile.node.span, message)
+                continue
+            for key in ("extends", "profiles"):
+                if key in profile.node.entries:
+                    span = profile.node.entries[key].key_span
+                    message = f"the profile `{name}` contains `{key}`, which only a file can have"
+                    help = "write it at the top level of the file"
+                    diagnostics.add_at_span(BAD_PROFILE, span, message, help=help)
     elif profiles is not None:
         diagnostics.add_at_span(BAD_PROFILE, profiles.span, "`profiles` maps names to overlays")
     known = profiles.entries if isinstance(profiles, MappingNode) else {}
@@ -149,6 +168,10 @@ def _apply_override(root: MappingNode, setting: tuple[str, str], diagnostics: Di
     path, text = setting
     name = f"--set {path}"
     span = Span(name, 1, 1, 1, max(2, len(text) + 1))
+    if path.partition(".")[0] in ("extends", "profiles"):
+        message = f"`{path}` has no effect: --set applies after the files in `extends` and the profiles"
+        diagnostics.add_at_span(BAD_OVERRIDE, span, message, help="set the value of the recipe itself")
+        return root
     value = _parse_override(name, text, diagnostics)
     keys = path.split(".")
     if value is None or not all(keys):

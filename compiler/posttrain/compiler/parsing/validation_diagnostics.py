@@ -20,6 +20,7 @@ from posttrain.spec.declarations import Secret
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.field_types import NAME_PATTERN
 from posttrain.spec.suggestions import did_you_mean, format_choices
+from posttrain.spec.url_passwords import mask_url_passwords
 from posttrain.spec.validation import DeclarationError, FieldError, parse_declaration
 
 UNKNOWN_KEY = Code(
@@ -201,7 +202,7 @@ def _pattern_help(problem: FieldError, found: Node) -> str:
     if problem.expected[0] != NAME_PATTERN:
         return f"it must match {problem.expected[0]}"
     written = found.text if isinstance(found, ScalarNode) and problem.kind != "key" else str(problem.path[-1])
-    meant = re.sub(r"[^A-Za-z0-9_-]+", "-", written).strip("-0123456789_")[:64]
+    meant = re.sub(r"[^A-Za-z0-9_-]+", "-", mask_url_passwords(written)).strip("-0123456789_")[:64]
     return "a name starts with a letter and has at most 64 letters, digits, `-` and `_`" + (
         f", such as {meant}" if meant else ""
     )
@@ -225,5 +226,6 @@ def describe_node(node: Node) -> str:
 
 
 def abbreviated_text(leaf: ScalarNode) -> str:
-    """The text of a value, truncated."""
-    return leaf.text if len(leaf.text) <= 40 else leaf.text[:37] + "..."
+    """The text of a value, truncated. A password is masked before, because its end can be cut off."""
+    text = mask_url_passwords(leaf.text)
+    return text if len(text) <= 40 else text[:37] + "..."

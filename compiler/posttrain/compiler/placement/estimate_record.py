@@ -1,39 +1,59 @@
-"""The estimated memory, time and cost of a stage on its target, with terms, reasons and assumptions."""
+"""The estimated memory, time and cost of a stage on its target: parts, terms, reasons and assumptions."""
 
+from collections.abc import Iterable
 from typing import Any
 
-from posttrain.compiler.memory.duration import Duration, ExpectedWork, estimate_duration
+from posttrain.compiler.memory.duration import ExpectedWork, TimeShare, estimate_duration
 from posttrain.compiler.memory.memory_estimate import MemoryEstimate
+from posttrain.compiler.memory.storage_duration import checkpoint_share, startup_share
 from posttrain.compiler.memory.workload import Workload
+from posttrain.compiler.placement.assumed_lengths import MEAN_COMPLETION_SHARE, MEAN_ROW_SHARE
+from posttrain.compiler.placement.inloop_evaluation import evaluation_shares
 from posttrain.compiler.placement.placement_search import EvaluatedPlacement
 from posttrain.compiler.placement.stage_workload import (
-    MEAN_COMPLETION_SHARE,
-    MEAN_ROW_SHARE,
     StageRequirements,
     expected_work,
 )
 from posttrain.compiler.placement.target import GB, Target
 
 ROW_COUNT_UNKNOWN = "the number of rows is not known before the run: set `size` of the dataset"
-# The seconds before the first step, in which a process imports libraries, loads weights and compiles.
-_STARTUP_SECONDS = 60.0
 
 
 def training_estimate_record(
-    stage: StageRequirements, chosen: EvaluatedPlacement, target: Target
+    stage: StageRequirements, chosen: EvaluatedPlacement, target: Target, notes: Iterable[str]
 ) -> dict[str, Any]:
-    schedule = expected_work(stage)
-    known = schedule if stage.steps else None
-    found = estimate_record(chosen.workload, chosen.estimate, known, target)
-    unknown = {"unknown_reason": ROW_COUNT_UNKNOWN} if known is None and target.gpus else {}
-    return {**found, **unknown, "why": _placement_reasons(chosen, target), "assumes": _assumptions(stage)}
+    """Return the estimate of a training. `notes` are assumptions on its evaluations."""
+    work = chosen.workload
+    found = memory_record(chosen.estimate, target)
+    if target.gpus and stage.steps:
+        gpus = work.gpus + (work.rollout.gpus if work.rollout else 0)
+        shares = (
+            startup_share(work),
+            *estimate_duration(work, target.device, expected_work(stage)).shares,
+            *evaluation_shares(work, stage.evaluations, target.device),
+            checkpoint_share(work, stage.checkpoints),
+        )
+        found |= time_record(shares, gpus, target)
+    if target.gpus and (not stage.steps or any(one.rows is None for one in stage.evaluations)):
+        found["unknown_reason"] = ROW_COUNT_UNKNOWN
+    assumed = [*_assumptions(stage), *notes, *_headroom_note(chosen, target)]
+    return {**found, "why": _placement_reasons(chosen, target), "assumes": assumed}
 
 
-def estimate_record(
-    work: Workload, memory: MemoryEstimate, schedule: ExpectedWork | None, target: Target
+def generation_estimate_record(
+    work: Workload, memory: MemoryEstimate, schedule: ExpectedWork | None, gpus: int, target: Target
 ) -> dict[str, Any]:
-    """Return the memory of one device with its terms, and time and price if the amount of work is known."""
-    found: dict[str, Any] = {
+    """Return the estimate of a stage that only generates, on this number of GPUs."""
+    found = memory_record(memory, target)
+    if schedule is not None and target.gpus:
+        shares = (startup_share(work), *estimate_duration(work, target.device, schedule).shares)
+        found |= time_record(shares, gpus, target)
+    return found
+
+
+def memory_record(memory: MemoryEstimate, target: Target) -> dict[str, Any]:
+    """Return the memory of one device with its terms."""
+    return {
         "memory_gb": _to_gb(memory.total),
         "limit_gb": _to_gb(memory.limit) if target.memory_known else None,
         "peak_phase": memory.peak_phase,
@@ -42,30 +62,39 @@ def estimate_record(
             for t in sorted(memory.terms, key=lambda t: -t.bytes)
         ],
     }
-    if schedule is not None and target.gpus:
-        found |= _time_record(estimate_duration(work, target.device, schedule), work, target)
-    return found
 
 
-def _time_record(duration: Duration, work: Workload, target: Target) -> dict[str, Any]:
-    least, most = duration.min_seconds + _STARTUP_SECONDS / 2, duration.max_seconds + _STARTUP_SECONDS
-    price = work.gpus * target.device.dollars_per_hour / 3600
-    middle = (least * most) ** 0.5
+def time_record(shares: Iterable[TimeShare], gpus: int, target: Target) -> dict[str, Any]:
+    """Return the time and the price of this number of GPUs, in total and for each part."""
+    price = gpus * target.device.dollars_per_hour / 3600
+    parts = [
+        {
+            "name": one.name,
+            "seconds": round(_middle(one), 1),
+            "seconds_min": round(one.min_seconds, 1),
+            "seconds_max": round(one.max_seconds, 1),
+            "dollars": round(_middle(one) * price, 4),
+            "why": one.why,
+        }
+        for one in shares
+    ]
+    return total_record(parts)
+
+
+def total_record(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the sums of the parts, and the parts."""
     return {
-        "seconds": round(middle),
-        "seconds_min": round(least),
-        "seconds_max": round(most),
-        "dollars": round(middle * price, 2),
-        "shares": [
-            {
-                "name": s.name,
-                "min_seconds": round(s.min_seconds),
-                "max_seconds": round(s.max_seconds),
-                "why": s.why,
-            }
-            for s in duration.shares
-        ],
+        **{
+            name: round(sum(one[name] for one in parts)) for name in ("seconds", "seconds_min", "seconds_max")
+        },
+        "dollars": round(sum(one["dollars"] for one in parts), 2),
+        "parts": parts,
     }
+
+
+def _middle(share: TimeShare) -> float:
+    """Return the expected time: the geometric mean, since the bounds are factors apart."""
+    return (share.min_seconds * share.max_seconds) ** 0.5
 
 
 def _placement_reasons(chosen: EvaluatedPlacement, target: Target) -> list[str]:
@@ -95,6 +124,17 @@ def _assumptions(stage: StageRequirements) -> list[str]:
             f"mean completion length: {MEAN_COMPLETION_SHARE:.0%} of the maximum",
         ]
     return [*about, f"mean row length: {MEAN_ROW_SHARE:.0%} of {stage.length} tokens"]
+
+
+def _headroom_note(chosen: EvaluatedPlacement, target: Target) -> list[str]:
+    """Return how much memory the placement leaves free for errors of the estimate."""
+    if not target.gpus:
+        return []
+    wanted = target.memory_headroom
+    if chosen.fits(wanted):
+        return [f"{wanted:.0%} of a GPU's memory stay free for errors of the estimate (memory_headroom)"]
+    free = max(0.0, chosen.estimate.headroom / chosen.estimate.limit)
+    return [f"only {free:.0%} of a GPU's memory stay free, less than the memory_headroom of {wanted:.0%}"]
 
 
 def _to_gb(size: float) -> float:

@@ -7,21 +7,22 @@ from posttrain.compiler.facts.accelerators import Device
 from posttrain.compiler.memory.duration import ExpectedWork
 from posttrain.compiler.memory.memory_estimate import MemoryEstimate, estimate_memory
 from posttrain.compiler.memory.workload import RolloutWorkload, Workload
-from posttrain.compiler.placement.estimate_record import ROW_COUNT_UNKNOWN, estimate_record
-from posttrain.compiler.placement.stage_placement import StagePlacement
-from posttrain.compiler.placement.stage_workload import (
-    MEAN_COMPLETION_SHARE,
-    assumed_prompt_tokens,
-    weight_element_size,
+from posttrain.compiler.placement.assumed_lengths import MEAN_COMPLETION_SHARE, assumed_prompt_tokens
+from posttrain.compiler.placement.estimate_record import (
+    ROW_COUNT_UNKNOWN,
+    generation_estimate_record,
+    total_record,
 )
+from posttrain.compiler.placement.inloop_evaluation import MAX_NUM_SEQS
+from posttrain.compiler.placement.stage_placement import StagePlacement
 from posttrain.compiler.placement.target import Target
+from posttrain.compiler.resolution.lineage import weight_element_size
 from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.inference import Sampling
 from posttrain.spec.model_declaration import Model
 from posttrain.spec.plan import Launch
 
 _GPU_MEMORY_UTILIZATION = 0.9
-_MAX_NUM_SEQS = 256  # sequences that vLLM runs at a time
 
 
 def place_generation(
@@ -51,7 +52,7 @@ def place_generation(
         ),
         gpus=parallel if target.gpus else 0,
         estimate={
-            **estimate_record(work, memory, schedule, target),
+            **generation_estimate_record(work, memory, schedule, parallel, target),
             **({"assumes": [about]} if about and target.gpus else {}),
             **({"unknown_reason": ROW_COUNT_UNKNOWN} if schedule is None and target.gpus else {}),
         },
@@ -64,11 +65,10 @@ def combine_placements(placements: Sequence[StagePlacement]) -> StagePlacement:
     if len(placements) == 1 or any(one.estimate is None for one in placements):
         return largest
     estimates = [one.estimate or {} for one in placements]
-    summed = ("seconds", "seconds_min", "seconds_max", "dollars")
-    if not all(name in one for one in estimates for name in summed):
+    if not all("parts" in one for one in estimates):
         return largest
-    times = {name: round(sum(one[name] for one in estimates), 2) for name in summed}
-    return replace(largest, estimate={**(largest.estimate or {}), **times})
+    total = total_record([part for one in estimates for part in one["parts"]])
+    return replace(largest, estimate={**(largest.estimate or {}), **total})
 
 
 def _smallest_tensor_parallel(
@@ -93,7 +93,7 @@ def _workload_on(
         "vllm" if vllm else "transformers",
         prompt,
         sampling.max_tokens,
-        _MAX_NUM_SEQS if vllm else sampling.batch_size * sampling.n,
+        MAX_NUM_SEQS if vllm else sampling.batch_size * sampling.n,
         gpu_memory_utilization=_GPU_MEMORY_UTILIZATION,
         tensor_parallel_size=parallel,
     )

@@ -6,9 +6,13 @@ from posttrain.compiler.checks.trained_model import TrainedModel, trained_models
 from posttrain.compiler.data.datasets import table_of
 from posttrain.compiler.data.table_schema import TableSchema
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.placement.evaluation_stages import InLoopEvalStage
 from posttrain.compiler.placement.generation_placement import combine_placements, place_generation
 from posttrain.compiler.placement.stage_placement import StagePlacement
-from posttrain.compiler.placement.stage_workload import AuxiliaryModel, AuxiliaryModels
+from posttrain.compiler.placement.stage_workload import (
+    AuxiliaryModel,
+    AuxiliaryModels,
+)
 from posttrain.compiler.placement.target import Target, resolve_target
 from posttrain.compiler.placement.training_placement import place_training
 from posttrain.compiler.semantic_checks import CheckedRecipe
@@ -61,9 +65,22 @@ def _auxiliary_models(trained_model: TrainedModel, checked: CheckedRecipe) -> Au
         if "reward:" in role and other is not None
     }
     during = trained_model.stage.evaluate
-    stages = [checked.resolved.recipe.stages.get(name) for name in during.evals] if during else []
-    evals = tuple(one.sampling for one in stages if isinstance(one, Evaluate))
+    stages = {name: checked.resolved.recipe.stages.get(name) for name in during.evals} if during else {}
+    evals = tuple(
+        InLoopEvalStage(name, stage.sampling, *_row_count(name, checked))
+        for name, stage in stages.items()
+        if isinstance(stage, Evaluate)
+    )
     return AuxiliaryModels(found.get("reference"), scorers, evals)
+
+
+def _row_count(name: str, checked: CheckedRecipe) -> tuple[int | None, str]:
+    """Return the number of rows of a stage, and a note if it is a guess."""
+    table, part = _dataset_rows(name, checked)
+    if table is None:
+        return None, ""
+    rows = table.expected_rows(part)
+    return rows, f"about {rows} rows, {table.estimate_source}" if table.is_estimated(part) else ""
 
 
 def _auxiliary_model(owner: str, role: str, checked: CheckedRecipe) -> AuxiliaryModel | None:
@@ -86,13 +103,7 @@ def _place_inference_model(
     target: Target,
     checked: CheckedRecipe,
 ) -> StagePlacement:
-    table, part = _dataset_rows(name, checked)
-    rows = table.expected_rows(part) if table is not None else None
-    about = (
-        f"about {rows} rows, {table.estimate_source}"
-        if table is not None and table.is_estimated(part)
-        else ""
-    )
+    rows, about = _row_count(name, checked)
     origin = _origin_model(f"stage:{name}", subject.role, checked) or ""
     model, shape = checked.resolved.recipe.models.get(origin), checked.shapes.get(origin)
     return place_generation(model, shape, stage.sampling, rows, subject.engine, target, about)

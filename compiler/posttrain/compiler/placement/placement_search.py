@@ -21,9 +21,8 @@ from posttrain.compiler.placement.stage_workload import (
     build_workload,
     expected_work,
 )
+from posttrain.spec.hardware import DEFAULT_MEMORY_HEADROOM
 
-# The part of the memory that a choice may use: the rest covers errors of the estimate.
-MEMORY_MARGIN = 0.95
 # The largest share of a GPU for vLLM: without sleep mode, with sleep mode, and on a server.
 _MAX_UTILIZATION, _MAX_UTILIZATION_SLEEP_MODE, _SERVER_UTILIZATION = 0.45, 0.85, 0.9
 _MIN_UTILIZATION = 0.1
@@ -49,6 +48,8 @@ class PlacementConstraints(NamedTuple):
     refused_micro_batches: frozenset[int] = frozenset()
     # The strategies that the method supports.
     strategies: tuple[str, ...] = ("ddp", "zero2", "zero3")
+    # The fraction of the memory that a choice leaves free, since the estimate has errors.
+    memory_headroom: float = DEFAULT_MEMORY_HEADROOM
 
 
 class EvaluatedPlacement(NamedTuple):
@@ -56,20 +57,27 @@ class EvaluatedPlacement(NamedTuple):
     workload: Workload
     estimate: MemoryEstimate
 
-    def fits(self, margin: float = MEMORY_MARGIN) -> bool:
-        return self.estimate.fits and self.estimate.total <= margin * self.estimate.limit
+    def fits(self, headroom: float) -> bool:
+        return self.estimate.fits and self.estimate.total <= (1 - headroom) * self.estimate.limit
 
 
-@functools.lru_cache(maxsize=4096)
 def choose_placement(
     requirements: StageRequirements, constraints: PlacementConstraints, device: Device, bounded: bool
 ) -> EvaluatedPlacement:
     """Return the best choice that fits, or else the one with the lowest memory."""
+    # The choice is the same for any number of steps.
+    return _choose_placement(requirements._replace(steps=0, row_count_note=""), constraints, device, bounded)
+
+
+@functools.lru_cache(maxsize=4096)
+def _choose_placement(
+    requirements: StageRequirements, constraints: PlacementConstraints, device: Device, bounded: bool
+) -> EvaluatedPlacement:
     nearest: EvaluatedPlacement | None = None
     for strategy in _strategies(requirements, constraints):
         fitting: list[EvaluatedPlacement] = []
         for chosen in _placements_with(strategy, requirements, constraints, device):
-            if chosen.fits() or not bounded:
+            if chosen.fits(constraints.memory_headroom) or not bounded:
                 fitting.append(chosen)
             if nearest is None or chosen.estimate.total < nearest.estimate.total:
                 nearest = chosen
@@ -122,7 +130,7 @@ def _placements_with(
                 choice = PlacementChoice(constraints.processes, strategy, micro, checkpointing, rollout)
                 work = build_workload(requirements, choice, constraints.refused_micro_batches)
                 last = EvaluatedPlacement(choice, work, estimate_memory(work, device))
-                if last.fits():
+                if last.fits(constraints.memory_headroom):
                     break
             if last is not None:
                 yield last
@@ -181,9 +189,9 @@ def _server_rollouts(
 ) -> Iterator[RolloutWorkload]:
     """Yield the rollouts on separate GPUs, where vLLM takes nearly all of the memory."""
     share = constraints.gpu_memory_utilization or _SERVER_UTILIZATION
-    for parallel in _tensor_parallel_sizes(
-        requirements, constraints._replace(processes=constraints.server_gpus)
-    ):
+    gpus = constraints.server_gpus
+    base = replace(base, gpus=gpus, sequences=max(1, requirements.completions_per_step // gpus))
+    for parallel in _tensor_parallel_sizes(requirements, constraints._replace(processes=gpus)):
         yield replace(base, gpu_memory_utilization=share, tensor_parallel_size=parallel)
 
 

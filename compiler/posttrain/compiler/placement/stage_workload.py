@@ -4,21 +4,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
+from posttrain.compiler.checks.inloop_eval import round_up_to_boundary
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.data.table_schema import TableSchema
 from posttrain.compiler.facts.parameter_counts import linear_module_names
 from posttrain.compiler.memory.duration import ExpectedWork
 from posttrain.compiler.memory.workload import FrozenModel, LoraAdapter, RolloutWorkload, Strategy, Workload
+from posttrain.compiler.placement.assumed_lengths import (
+    ASSUMED_PROMPT_TOKENS,
+    MEAN_COMPLETION_SHARE,
+    MEAN_ROW_SHARE,
+)
+from posttrain.compiler.placement.evaluation_stages import InLoopEvalStage, evaluation_work
+from posttrain.compiler.placement.inloop_evaluation import EvaluationWork, largest_batch, uses_rollout_engine
 from posttrain.compiler.placement.target import Target
-from posttrain.compiler.resolution.lineage import trains_in_float32
+from posttrain.compiler.resolution.lineage import trains_in_float32, weight_element_size
 from posttrain.spec.architectures.model_shapes import Shape
-from posttrain.spec.inference import Sampling
 from posttrain.spec.model_declaration import Model
-
-# Assumptions about lengths that are not known before the run. The plan lists them.
-ASSUMED_PROMPT_TOKENS = 512  # tokens of the longest prompt before a completion
-MEAN_ROW_SHARE = 0.6  # mean row length, as a share of the maximum
-MEAN_COMPLETION_SHARE = 0.7  # mean completion length, as a share of the maximum
 
 
 class PlacementChoice(NamedTuple):
@@ -43,7 +45,7 @@ class AuxiliaryModels(NamedTuple):
 
     reference: AuxiliaryModel | None
     scorers: Mapping[str, AuxiliaryModel]
-    evals: Sequence[Sampling] = ()  # the sampling of evaluations during training
+    evals: Sequence[InLoopEvalStage] = ()
 
 
 class StageRequirements(NamedTuple):
@@ -63,7 +65,8 @@ class StageRequirements(NamedTuple):
     completions_per_step: int  # completions generated at a time, over all processes
     steps: int  # 0 if the number is not known
     row_count_note: str  # the source of the number of rows, if it is a guess
-    evaluation: RolloutWorkload | None = None
+    evaluations: tuple[EvaluationWork, ...] = ()
+    checkpoints: int = 0
 
 
 def stage_requirements(
@@ -92,26 +95,15 @@ def stage_requirements(
         completions_per_step=foot.completions(params) if foot.completions else 0,
         steps=steps,
         row_count_note=about,
-        evaluation=_inloop_eval_rollout(auxiliary.evals, shape),
+        evaluations=evaluation_work(trained_model, shape, auxiliary.evals, steps),
+        checkpoints=_checkpoints(trained_model, steps),
     )
 
 
-def _inloop_eval_rollout(evals: Sequence[Sampling], shape: Shape) -> RolloutWorkload | None:
-    """Return the largest batch that evaluations during training generate."""
-    found = [
-        RolloutWorkload(
-            "transformers", assumed_prompt_tokens(shape, one), one.max_tokens, one.batch_size * one.n
-        )
-        for one in evals
-    ]
-    return max(
-        found, key=lambda one: one.sequences * (one.prompt_tokens + one.completion_tokens), default=None
-    )
-
-
-def assumed_prompt_tokens(shape: Shape, sampling: Sampling) -> int:
-    """Return the assumed length of the longest prompt of an eval."""
-    return max(1, min(ASSUMED_PROMPT_TOKENS, shape.positions - sampling.max_tokens))
+def _checkpoints(trained_model: TrainedModel, steps: int) -> int:
+    """Return the number of checkpoints: by default four, and one after the last step."""
+    every = trained_model.param_value("save_steps") or max(1, steps // 4)
+    return -(-steps // round_up_to_boundary(every, trained_model.training.boundary or 1))
 
 
 def _optimizer_steps(trained_model: TrainedModel, rows: TableSchema | None) -> tuple[int, str]:
@@ -136,6 +128,7 @@ def build_workload(
     requirements: StageRequirements, choice: PlacementChoice, refused: frozenset[int] = frozenset()
 ) -> Workload:
     sharded = choice.strategy in ("zero3", "fsdp")
+    shared = uses_rollout_engine(choice.rollout, choice.strategy, adapter=requirements.adapter is not None)
     rows = choice.micro_batch_size * requirements.rows_per_example
     return Workload(
         model=requirements.model,
@@ -155,7 +148,7 @@ def build_workload(
         frozen=tuple(replace(f, rows=rows, sharded=sharded and not f.scores) for f in requirements.frozen),
         value_model=requirements.value_model,
         rollout=choice.rollout,
-        evaluation=requirements.evaluation,
+        evaluation=None if shared else largest_batch(requirements.evaluations),
     )
 
 
@@ -184,15 +177,6 @@ def resolve_precision(trained_model: TrainedModel, target: Target) -> str:
     if precision == "auto":
         return "bfloat16" if target.gpus else "float32"
     return precision or "float32"
-
-
-def weight_element_size(model: Model | None) -> int:
-    """Return the bytes of a stored weight: two for published models, four for models created with `init`."""
-    if model is None or model.dtype == "float32":
-        return 4
-    if model.dtype == "auto":
-        return 4 if model.init is not None else 2
-    return 2
 
 
 def _trained_element_size(trained_model: TrainedModel) -> int:

@@ -7,7 +7,7 @@ from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.compiler.facts.accelerators import Device, accelerator_names, find_accelerator
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.hardware import Hardware
+from posttrain.spec.hardware import DEFAULT_MEMORY_HEADROOM, Hardware
 from posttrain.spec.suggestions import hint
 
 UNKNOWN_GPU = Code(
@@ -19,7 +19,17 @@ UNKNOWN_GPU = Code(
     wrong=minimal_recipe(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 8xH1000-80GB}\n")),
     right=minimal_recipe(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n")),
 )
-CODES = (UNKNOWN_GPU,)
+SEVERAL_NODES = Code(
+    "PT1006",
+    "several machines cannot run a stage",
+    "warning",
+    "`hardware.nodes` above 1 plans stages for the GPUs of all machines together: processes, memory, time and"
+    " cost. posttrain cannot start a stage on more than one machine yet, so a stage that needs more GPUs than"
+    " one machine has cannot run.",
+    wrong=minimal_recipe(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB, nodes: 2}\n")),
+    right=minimal_recipe(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n")),
+)
+CODES = (UNKNOWN_GPU, SEVERAL_NODES)
 GB = 10**9
 _GPUS_PATTERN = re.compile(r"(?:(\d{1,4})\s*[xX*]\s*)?(.*)")
 
@@ -32,6 +42,8 @@ class Target(NamedTuple):
     nodes: int
     # Whether the memory of the device is known. For a CPU, it is known if the recipe sets it.
     memory_known: bool = True
+    # The fraction of the memory that the placement of a training leaves free.
+    memory_headroom: float = DEFAULT_MEMORY_HEADROOM
 
     @property
     def processes(self) -> int:
@@ -45,6 +57,10 @@ class Target(NamedTuple):
 
 def resolve_target(hardware: Hardware, diagnostics: Diagnostics) -> Target | None:
     """Return the target of the recipe, or None if it is invalid, which is reported."""
+    if hardware.nodes > 1:
+        message = f"the plan is for {hardware.nodes} machines, but a stage can run on one only"
+        help = "the plan shows time and cost; to run the recipe, remove `nodes`"
+        diagnostics.add(SEVERAL_NODES, ("hardware", "nodes"), message, help=help)
     if hardware.gpus is None:
         return _cpu_target(hardware)
     found = _GPUS_PATTERN.fullmatch(hardware.gpus.strip())
@@ -56,7 +72,7 @@ def resolve_target(hardware: Hardware, diagnostics: Diagnostics) -> Target | Non
         return None
     if hardware.price_per_hour is not None:
         device = device._replace(dollars_per_hour=hardware.price_per_hour / count)
-    return Target(device, count, hardware.nodes)
+    return Target(device, count, hardware.nodes, memory_headroom=hardware.memory_headroom)
 
 
 def _cpu_target(hardware: Hardware) -> Target:
@@ -66,7 +82,8 @@ def _cpu_target(hardware: Hardware) -> Target:
     device = device._replace(dollars_per_hour=price)
     if hardware.memory_gb is None:
         return Target(device, 0, hardware.nodes, memory_known=False)
-    return Target(device._replace(memory=int(hardware.memory_gb * GB)), 0, hardware.nodes)
+    limited = device._replace(memory=int(hardware.memory_gb * GB))
+    return Target(limited, 0, hardware.nodes, memory_headroom=hardware.memory_headroom)
 
 
 def _report_unknown_gpu(kind: str, count: int, diagnostics: Diagnostics) -> None:

@@ -1,5 +1,6 @@
 """Places a training stage on the target: checks the settings of the recipe and chooses the rest."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from posttrain.compiler.checks.trained_model import TrainedModel
@@ -7,6 +8,7 @@ from posttrain.compiler.data.table_schema import TableSchema
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
 from posttrain.compiler.placement.estimate_record import training_estimate_record
+from posttrain.compiler.placement.evaluation_stages import inloop_evaluation_notes
 from posttrain.compiler.placement.out_of_memory import report_out_of_memory
 from posttrain.compiler.placement.placement_search import (
     EvaluatedPlacement,
@@ -100,7 +102,8 @@ def place_training(
     if target.memory_known and not chosen.estimate.fits:
         report_out_of_memory(trained_model, chosen, target, diagnostics)
     _check_idle_gpus(trained_model, constraints, target, diagnostics)
-    return _build_placement(trained_model, stage, chosen, constraints, target)
+    notes = inloop_evaluation_notes(trained_model, auxiliary.evals)
+    return _build_placement(trained_model, stage, chosen, constraints, target, notes)
 
 
 def _declared_placement(trained_model: TrainedModel) -> Placement:
@@ -139,6 +142,7 @@ def _placement_constraints(
         enable_sleep_mode=rollouts.enable_sleep_mode,
         refused_micro_batches=refused,
         strategies=_allowed_strategies(trained_model, auxiliary),
+        memory_headroom=target.memory_headroom,
     )
 
 
@@ -257,6 +261,7 @@ def _build_placement(
     chosen: EvaluatedPlacement,
     constraints: PlacementConstraints,
     target: Target,
+    notes: Sequence[str],
 ) -> StagePlacement:
     params: dict[str, Any] = {"precision": resolve_precision(trained_model, target)}
     if target.gpus:
@@ -271,7 +276,7 @@ def _build_placement(
         ),
         gpus=chosen.choice.processes + constraints.server_gpus if target.gpus else 0,
         params=params,
-        estimate=training_estimate_record(stage, chosen, target),
+        estimate=training_estimate_record(stage, chosen, target, notes),
     )
 
 

@@ -29,6 +29,9 @@ steps with that endpoint or push, `{HUB_CREDENTIAL}` the steps that read models 
 `{HUB_CREDENTIAL}` comes from the variable, from its older names, or from the file that `hf auth login` writes
 (`HF_TOKEN_PATH`, or `token` in `HF_HOME`). The libraries in a step do not find that file.
 
+The process of the trackers gets the variables that are passed to steps, and those of its trackers: `WANDB_*`
+and `NETRC` for wandb, `MLFLOW_*` and `DATABRICKS_*` for mlflow, `TRACKIO_*` and `HF_TOKEN` for trackio.
+
 The programs that a step starts (reward functions, environments, the vLLM server) do not get its secrets, and
 programs in the sandbox get no variable of this page. Plans, keys and records have the names of secrets, never
 their values. If a library prints a value, it is masked in the log, the events and the failure when the step

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from posttrain.spec.diagnostic import Code, Diagnostic, Span
+from posttrain.spec.diagnostic import Code, Diagnostic, Span, profiles_note
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
@@ -39,6 +39,7 @@ def _annotation_message(found: Diagnostic, names: Mapping[str, str]) -> str:
     for label in found.labels:
         where = f"{names.get(label.span.file, label.span.file)}:{label.span.line}"
         lines.append(f"{label.span.file if label.span.file.startswith('--') else where}: {label.text}")
+    lines += [profiles_note(found)] if found.profiles else []
     return "\n".join([*lines, *([f"help: {found.help}"] if found.help else [])])
 
 

@@ -28,6 +28,7 @@ def _diagnostic_json(found: Diagnostic, names: Mapping[str, str]) -> dict[str, A
         "span": _span_json(found.span, names),
         "labels": [{"span": _span_json(label.span, names), "text": label.text} for label in found.labels],
         "help": found.help,
+        "profiles": list(found.profiles),
         "edits": [
             {"span": _span_json(edit.span, names), "text": edit.text} for edit in (found.edit,) if edit
         ],

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posttrain.compiler.render.code_page import render_code_page
-from posttrain.spec.diagnostic import Code, Diagnostic, Edit, Label, Span
+from posttrain.spec.diagnostic import Code, Diagnostic, Edit, Label, Span, profiles_note
 from posttrain.spec.version import VERSION
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -46,6 +46,8 @@ def _result(found: Diagnostic, rule: int, names: FileNames, recipe: str) -> dict
         "message": {"text": _result_message(found)},
         "locations": [{"physicalLocation": _physical_location(found.span, names, recipe)}],
     }
+    if found.profiles:
+        result["properties"] = {"profiles": list(found.profiles)}
     if found.labels:
         related = enumerate(found.labels, 1)
         result["relatedLocations"] = [_related_location(id, label, names, recipe) for id, label in related]
@@ -56,7 +58,8 @@ def _result(found: Diagnostic, rule: int, names: FileNames, recipe: str) -> dict
 
 def _result_message(found: Diagnostic) -> str:
     where = f" (at {found.span.file})" if _is_option(found.span) else ""
-    return f"{found.message}{where}" + (f"\n{found.help}" if found.help else "")
+    profiles = f"\n{profiles_note(found)}" if found.profiles else ""
+    return f"{found.message}{where}{profiles}" + (f"\n{found.help}" if found.help else "")
 
 
 def _is_option(span: Span) -> bool:

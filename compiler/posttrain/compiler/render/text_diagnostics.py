@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from posttrain.compiler.render.display_width import display_line
 from posttrain.compiler.render.redaction import redact_secrets
 from posttrain.compiler.render.snippet import Mark, SnippetLine, render_snippet
-from posttrain.spec.diagnostic import Diagnostic
+from posttrain.spec.diagnostic import Diagnostic, profiles_note
 
 _COLOURS = {"error": "31", "warning": "33", "note": "36", "help": "32", "dim": "34", "bold": ""}
 SourceLines = Mapping[str, Sequence[str]]
@@ -31,11 +31,25 @@ def render_text(
     texts: SourceLines,
     names: Mapping[str, str],
     styler: Styler,
+    limit: int = 0,
 ) -> str:
-    """All diagnostics and a summary line. `texts` has the lines of files, `names` their paths."""
+    """The diagnostics, at most `limit` unless it is 0, and a summary line.
+
+    `texts` has the lines of files, `names` their paths."""
     texts = redact_secrets(texts, diagnostics)
-    blocks = [_format_diagnostic(diagnostic, texts, names, styler) for diagnostic in diagnostics]
+    shown = _most_severe(diagnostics, limit) if 0 < limit < len(diagnostics) else diagnostics
+    blocks = [_format_diagnostic(diagnostic, texts, names, styler) for diagnostic in shown]
+    if len(shown) < len(diagnostics):
+        omitted = len(diagnostics) - len(shown)
+        blocks.append(f"{omitted} more are not shown; `recipe validate --max-diagnostics 0` shows all\n")
     return "\n".join([*blocks, _count_line(diagnostics, styler)]) if blocks else ""
+
+
+def _most_severe(diagnostics: Sequence[Diagnostic], limit: int) -> list[Diagnostic]:
+    """The first diagnostics of the highest severity, in their order."""
+    ranks = {"error": 0, "warning": 1, "note": 2}
+    ranked = sorted(range(len(diagnostics)), key=lambda at: ranks[diagnostics[at].severity])
+    return [diagnostics[at] for at in sorted(ranked[:limit])]
 
 
 def _count_line(diagnostics: Sequence[Diagnostic], styler: Styler) -> str:
@@ -58,6 +72,8 @@ def _format_diagnostic(
     for file, marks in by_file.items():
         arrow = "-->" if file == diagnostic.span.file else ":::"
         lines += _format_location(arrow, file, marks, margin, texts.get(file, ()), names, styler)
+    if diagnostic.profiles:
+        lines += _format_note("note", profiles_note(diagnostic), margin, styler)
     if diagnostic.help:
         lines += _format_note("help", diagnostic.help, margin, styler)
     lines.append(f"{' ' * margin} {styler.paint('= see:', 'dim')} recipe explain {diagnostic.code}")

@@ -29,6 +29,15 @@ def trains_in_float32(model: Model | None) -> bool:
     return model is None or (model.dtype == "auto" and model.init is None)
 
 
+def weight_element_size(model: Model | None) -> int:
+    """Return the bytes of a stored weight: two for published models, four for models created with `init`."""
+    if model is None or model.dtype == "float32":
+        return 4
+    if model.dtype == "auto":
+        return 4 if model.init is not None else 2
+    return 2
+
+
 def model_lineages(resolved: ResolvedRecipe) -> Mapping[str, Lineage]:
     """The lineage of every model and of every stage with a model, by node."""
     found: dict[str, Lineage] = {}

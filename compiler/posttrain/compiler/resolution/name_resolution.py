@@ -115,7 +115,9 @@ def _report_unknown(use: ReferenceSite, legal: list[str], diagnostics: Diagnosti
         diagnostics.add(UNKNOWN_NAME, use.path, f"unknown name `{use.text}`", help=help)
         return
     replace = f"{meant}.{part}" if meant and part else meant
-    diagnostics.add(UNKNOWN_NAME, use.path, f"unknown name `{name}`", help=help, replace=replace)
+    labels = diagnostics.removal_labels(name, "models", "datasets", "endpoints", "stages")
+    message = f"unknown name `{name}`"
+    diagnostics.add(UNKNOWN_NAME, use.path, message, help=help, labels=labels, replace=replace)
 
 
 _DATASET_EXAMPLE = "datasets: {NAME: {from: {hub: {name: %s, columns: ...}}}}"

@@ -8,6 +8,7 @@ from posttrain.compiler.endpoint_params import endpoint_identity
 from posttrain.compiler.rewards import reward_codes
 from posttrain.compiler.rewards.constant_rewards import check_constant
 from posttrain.compiler.rewards.graph_builder import GraphBuilder
+from posttrain.compiler.rewards.operand_values import Value
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.column_types import Interval, Type, is_type
@@ -27,6 +28,8 @@ class RewardGraph:
     nodes: tuple[Mapping[str, Any], ...]
     returns: str
     types: Mapping[str, Type]
+    # What each declared name stands for: a node, or the column or the literal that it is another name of.
+    values: Mapping[str, Value]
     ranges: Mapping[str, Interval]
     ops: tuple[RewardOp, ...]
     # The named nodes that another node or `returns` uses.
@@ -85,6 +88,7 @@ def build_graph(
         nodes=tuple(builder.nodes),
         returns=returns,
         types=builder.types,
+        values=builder.named_values,
         ranges=builder.ranges,
         ops=tuple(builder.ops[name] for name in sorted(builder.ops)),
         used=frozenset(builder.used),

@@ -63,6 +63,11 @@ class GraphBuilder:
         self._depth = 0
         self._reader = OperandReader(self.build_expression, self.fail)
 
+    @property
+    def named_values(self) -> dict[str, Value]:
+        """The values of the declared nodes. That of a name for a column or a literal is not a node."""
+        return {name: value for name, value in self._values.items() if value is not None}
+
     def return_node(self, value: Value) -> str:
         """Return the node of a value. A bare number becomes a node."""
         returns = value.node or value.lowered.get("read")
@@ -182,7 +187,7 @@ class GraphBuilder:
         """Resolve the user files and the endpoints that the op needs."""
         good = True
         for name in op.files(body.params):
-            found = user_file(name, body.path, self.request.read, self.diagnostics)
+            found = user_file(name, body.path, self.request, self.diagnostics)
             good = good and found is not None
             if found is not None:
                 self.files[f"reward:{name}"] = found[0]

@@ -125,7 +125,7 @@ def check_benchmark(
                 good = False
             tasks[task.name] = task
     for index, given in enumerate(stage.files):
-        read = user_file(given, (*path, "files", index), request.read, diagnostics)
+        read = user_file(given, (*path, "files", index), request, diagnostics)
         if read is not None:
             files[read[0].path] = read[0]
     inference = _inference_config(name, stage, resolved, files, request, diagnostics)
@@ -148,7 +148,7 @@ def _expand_tasks(
 ) -> list[Task] | None:
     """Return the tasks of a name: a task, a group, a tag or a task file."""
     if given.endswith((".yaml", ".yml")):
-        own = read_custom_task(given, path, request.read, diagnostics)
+        own = read_custom_task(given, path, request, diagnostics)
         if own is None:
             return None
         files |= own.files

@@ -60,7 +60,9 @@ def _check_branch(
         return
     if target not in order:
         help, meant = hint(target, order[order.index(gate) + 1 :], what="stages after the gate")
-        diagnostics.add(BAD_BRANCH, path, f"there is no stage `{target}`", help=help, replace=meant)
+        labels = diagnostics.removal_labels(target, "stages")
+        message = f"there is no stage `{target}`"
+        diagnostics.add(BAD_BRANCH, path, message, help=help, labels=labels, replace=meant)
     elif order.index(target) <= order.index(gate):
         diagnostics.add(BAD_BRANCH, path, f"`{target}` does not come after `{gate}`")
     elif owners.setdefault(target, gate) != gate:

@@ -195,6 +195,13 @@ def _metric(
 
 def _metric_node(name: str, path: KeyPath, graph: RewardGraph, diagnostics: Diagnostics) -> str | None:
     node = graph.returns if name == "returns" else name
+    value = graph.values.get(node)
+    if value is not None:
+        named = value.node or value.lowered.get("read")
+        if named is None:
+            diagnostics.add(BAD_METRIC, path, f"`{name}` is a constant, which measures nothing")
+            return None
+        node = named
     if node in graph.types and (node in graph.ranges or node in graph.reads):
         return node
     known = [*(n for n in graph.types if "." not in n), "returns"]

@@ -156,9 +156,9 @@ def _resolve_metric(
         return None
     known = [f"{name}.{m}" for name, found in evals.items() for m in found.metrics]
     help, meant = hint(text, known, what="metrics")
-    diagnostics.add(
-        UNKNOWN_METRIC, path, f"no eval or benchmark has the metric `{text}`", help=help, replace=meant
-    )
+    labels = diagnostics.removal_labels(stage, "stages")
+    message = f"no eval or benchmark has the metric `{text}`"
+    diagnostics.add(UNKNOWN_METRIC, path, message, help=help, labels=labels, replace=meant)
     return None
 
 

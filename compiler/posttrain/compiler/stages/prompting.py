@@ -83,7 +83,7 @@ def _template_files(
     """Return the file of the template by its role, or None if it is missing or invalid."""
     if stage.template is None:
         return {}
-    read = user_file(stage.template, path, request.read, diagnostics)
+    read = user_file(stage.template, path, request, diagnostics)
     if read is None:
         return None
     if PROMPT_PLACEHOLDER.encode() not in read[1]:

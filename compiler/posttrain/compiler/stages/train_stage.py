@@ -124,7 +124,8 @@ def resolve_reward(
     if name not in resolved.recipe.rewards and name not in resolved.recipe.invalid_names:
         help, meant = hint(name, resolved.recipe.rewards, what="rewards")
         message = f"there is no reward `{name}`"
-        diagnostics.add(UNKNOWN_REWARD, path, message, help=help, replace=meant)
+        labels = diagnostics.removal_labels(name, "rewards")
+        diagnostics.add(UNKNOWN_REWARD, path, message, help=help, labels=labels, replace=meant)
     return graphs.get(name)
 
 

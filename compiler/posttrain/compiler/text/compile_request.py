@@ -33,7 +33,14 @@ class CompileRequest:
     stack: Mapping[str, str] = field(default_factory=dict[str, str])
     # The first bytes of such a large file.
     read_prefix: Callable[[str, int], bytes | None] | None = None
+    # Why a file that exists cannot be read, for example "is a folder"; None if it does not exist.
+    read_problem: Callable[[str], str | None] | None = None
     profiles: tuple[str, ...] = ()
+    # Whether to check the recipe without a profile and with each of its profiles too. The plan is that of
+    # `profiles`.
+    check_profiles: bool = False
+    # Whether the result needs a plan, which takes half of the time for a large matrix.
+    needs_plan: bool = True
     # --set PATH=TEXT, in the order given.
     overrides: tuple[tuple[str, str], ...] = ()
     # The lockfile to enforce; None to use revisions as written.
@@ -45,6 +52,10 @@ class CompileRequest:
     def is_unmodified(self) -> bool:
         """Whether there are no profiles and overrides, which can leave declarations unused."""
         return not self.profiles and not self.overrides
+
+    def problem_with(self, name: str) -> str | None:
+        """Why `read` has no content for a file that exists; None if it does not exist."""
+        return self.read_problem(name) if self.read_problem is not None else None
 
     def file_prefix(self, name: str, most: int) -> bytes | None:
         """The first bytes of a file; None if it does not exist."""

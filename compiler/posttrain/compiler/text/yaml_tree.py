@@ -33,6 +33,8 @@ class MappingNode:
     entries: Mapping[str, Entry]
     span: Span
     via: tuple[Label, ...] = ()
+    # The keys that an overlay removed with a null, and where; None if there are none.
+    removed: Mapping[str, Span] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,13 @@ def key_span(root: Node, path: Sequence[str | int]) -> Span:
     if taken == len(path) - 1 and isinstance(parent, MappingNode) and path[-1] in parent.entries:
         return parent.entries[str(path[-1])].key_span
     return node_at(root, path)[0].span
+
+
+def removal_span(node: Node, key: str | int) -> Span | None:
+    """The place of the null that removed a key of a mapping."""
+    if isinstance(node, MappingNode) and node.removed and key not in node.entries:
+        return node.removed.get(str(key))
+    return None
 
 
 def node_to_builtins(node: Node) -> Any:

@@ -36,14 +36,14 @@ def broadcast(value: Value) -> Value:
 
 def all_reduce_any(flag: bool) -> bool:
     """Return whether the flag is true in any process."""
-    return flag if world_size() == 1 else any(_all_gather(flag))
+    return any(all_gather(flag))
 
 
 def all_reduce_mean(values: Mapping[str, float]) -> dict[str, float]:
     """Return the mean of each metric over the processes that have it."""
     if world_size() == 1:
         return dict(values)
-    gathered = _all_gather(dict(values))
+    gathered = all_gather(dict(values))
     names = dict.fromkeys(name for one in gathered for name in one)
     return {name: _mean([one[name] for one in gathered if name in one]) for name in names}
 
@@ -56,7 +56,10 @@ def barrier() -> None:
         distributed.barrier()
 
 
-def _all_gather(value: Value) -> list[Value]:
+def all_gather(value: Value) -> list[Value]:
+    """Return the values of all processes, in the order of their ranks."""
+    if world_size() == 1:
+        return [value]
     import torch.distributed as distributed
 
     gathered: list[Any] = [None] * world_size()

@@ -10,8 +10,10 @@ import time
 import traceback
 from pathlib import Path
 
-from posttrain.runtime import atomic_io
 from posttrain.runtime.errors import FAILED, NO_SPACE, StepError, as_step_error, failure_record
+from posttrain.runtime.store.document_files import read_document, write_document
+from posttrain.spec.document_json import DocumentError
+from posttrain.spec.step_records import RankFailure
 
 
 def clear_failures(work: Path, world_size: int) -> None:
@@ -24,8 +26,9 @@ def record_failure(work: Path, rank: int, error: BaseException) -> int:
     """Record why and when a process fails. Returns its exit status."""
     at = time.monotonic()  # comparable between the processes of one machine
     try:
-        atomic_io.write_json(_failure_path(work, rank), {**failure_record(as_step_error(error)), "at": at})
-        if not isinstance(error, StepError):
+        failure = RankFailure(**dict(failure_record(as_step_error(error))), at=at)
+        write_document(_failure_path(work, rank), failure)
+        if not isinstance(error, StepError):  # the worker prints the details of a StepError
             traceback.print_exception(error)
     except OSError:
         return NO_SPACE
@@ -38,18 +41,25 @@ def first_failure(work: Path, failed: dict[int, int], world_size: int) -> StepEr
     Libraries abort a process whose peer is gone, so an aborted process is the cause only if no other is.
     """
     reported = {
-        rank: note for rank in failed if (note := atomic_io.read_json(_failure_path(work, rank))) is not None
+        rank: note for rank in failed if (note := _read_failure(_failure_path(work, rank))) is not None
     }
     silent = {rank: code for rank, code in failed.items() if rank not in reported}
     killed = [rank for rank, code in silent.items() if code != -signal.SIGABRT]
     if killed or not reported:
         rank = (killed or list(silent))[0]
         return _unreported_failure(rank, world_size, silent[rank])
-    rank = min(reported, key=lambda rank: reported[rank]["at"])
+    rank = min(reported, key=lambda rank: reported[rank].at)
     note = reported[rank]
     others = "".join(f"; process {other} {_describe_exit(code)}" for other, code in silent.items())
-    message = f"{note['message']} (process {rank} of {world_size}{others})"
-    return StepError(message, note["advice"], retriable=bool(note["retriable"]))
+    message = f"{note.message} (process {rank} of {world_size}{others})"
+    return StepError(message, note.advice, retriable=note.retriable, details=note.details)
+
+
+def _read_failure(path: Path) -> RankFailure | None:
+    try:
+        return read_document(RankFailure, path)
+    except DocumentError:
+        return None
 
 
 def _unreported_failure(rank: int, world_size: int, code: int) -> StepError:

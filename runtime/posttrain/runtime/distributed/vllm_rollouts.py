@@ -39,8 +39,12 @@ def vllm_engine_arguments(launch: Launch) -> dict[str, Any]:
     }
 
 
-def max_model_length(launch: Launch, prompt: int, completion: int, context: int, *, grows: bool) -> int:
+def max_model_length(
+    launch: Launch, prompt: int, completion: int, context: int, *, grows: bool, evaluated: int = 0
+) -> int:
     """Return the maximum sequence length for vLLM (`max_model_len`), or vLLM's value for `auto`.
+
+    `evaluated` is the length of the longest sequence of an in-loop evaluation.
 
     By default vLLM reserves memory for the model's context length, and does not start if its share of the GPU
     is too small for that, even if it suffices for the sequences of this stage. Conversations that grow in an
@@ -56,7 +60,8 @@ def max_model_length(launch: Launch, prompt: int, completion: int, context: int,
             "filter out long prompts in the dataset's steps, lower max_completion_length, or use a model with"
             " a longer context",
         )
-    return _AUTO if grows else min(context, -(-length // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE)
+    longest = max(length, evaluated)
+    return _AUTO if grows else min(context, -(-longest // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE)
 
 
 def vllm_trainer_arguments(launch: Launch, own: Mapping[str, Any], room: int) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.child_process import supervised_command
 from posttrain.runtime.distributed.process_group import broadcast, is_rank_zero
 from posttrain.runtime.distributed.vllm_rollouts import NO_USAGE_STATS
 from posttrain.runtime.distributed.watchdog import watch_process
@@ -121,7 +121,7 @@ def start_server(line: list[str], environment: Mapping[str, str], port: int, wor
     log = work / "record" / LOG
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "posttrain.runtime.child_process", str(os.getpid()), *line],
+            supervised_command(*line, end_signal=signal.SIGTERM),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

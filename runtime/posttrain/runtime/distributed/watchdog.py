@@ -12,9 +12,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from posttrain.runtime import atomic_io
 from posttrain.runtime.distributed import process_group, rank_failures
 from posttrain.runtime.errors import FAILED, StepError, failure_record
+from posttrain.runtime.store.document_files import write_document
 
 _POLL_SECONDS = 1.0
 
@@ -48,7 +48,7 @@ def _end_stage(work: Path, error: StepError) -> None:
     if process_group.world_size() > 1:
         rank_failures.record_failure(work, process_group.rank(), error)
     else:
-        atomic_io.write_json(work / "failure.json", failure_record(error))
+        write_document(work / "failure.json", failure_record(error))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(FAILED)

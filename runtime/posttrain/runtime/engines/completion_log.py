@@ -71,6 +71,10 @@ class CompletionLog:
         if completion.text is not None:
             self._append(place, draw, completion)
 
+    def entries(self) -> dict[tuple[int, int], Completion]:
+        """The completions so far, by prompt index and sample number."""
+        return dict(self._completions)
+
     def all(self) -> list[list[Completion]]:
         return [
             [self._completions[place, draw] for draw in range(self.samples)]
@@ -127,7 +131,7 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
             if line.endswith("\n"):
                 try:
                     entry = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     continue
                 if isinstance(entry, dict) and {"prompt", "draw", "text", "tokens", "finish"} <= entry.keys():
                     yield entry

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.engines import providers
@@ -14,6 +15,7 @@ from posttrain.runtime.engines.completion_log import Completion, Prompt
 from posttrain.runtime.engines.concurrency_limiter import limiter_for
 from posttrain.runtime.engines.providers import SamplingParams
 from posttrain.runtime.engines.transport import HttpError, HttpRequest, post_json
+from posttrain.runtime.engines.usage_log import USAGE_FILE, UsageLog
 from posttrain.runtime.errors import StepError
 from posttrain.spec.step_params.generation_params import EndpointAccess, EndpointIdentity
 
@@ -62,9 +64,15 @@ _NEVER_SENT = _FailedAttempt(
 )
 
 
-def connect_endpoint(identity: EndpointIdentity, access: EndpointAccess | None) -> Mapping[str, Any]:
-    """An endpoint of a plan with its connection settings, as clients use it."""
-    return {**dict(identity), **(dict(access) if access else {})}
+def connect_endpoint(
+    name: str, identity: EndpointIdentity, access: EndpointAccess | None, record: Path | None = None
+) -> Mapping[str, Any]:
+    """An endpoint of a plan with its connection settings, as clients use it.
+
+    `record` is the folder in which the tokens of each request are logged.
+    """
+    usage_log = None if record is None else UsageLog(record / USAGE_FILE, name)
+    return {**dict(identity), **(dict(access) if access else {}), "usage_log": usage_log}
 
 
 class EndpointClient:
@@ -73,7 +81,7 @@ class EndpointClient:
     def __init__(self, endpoint: Mapping[str, Any]) -> None:
         self.endpoint = endpoint
         self.max_concurrency: int = endpoint.get("concurrency", 1)
-        self._api_key = _read_api_key(endpoint)
+        self._api_key = read_api_key(endpoint, os.environ)
         self._limiter = limiter_for(providers.base_url(endpoint), endpoint["model"], self.max_concurrency)
 
     def complete(
@@ -123,7 +131,9 @@ class EndpointClient:
         """Send one request, and report the outcome to the limiter."""
         fine = False
         try:
-            completion = providers.parse_completion(self.endpoint, post_json(call, max(seconds, 0.001)))
+            answer = post_json(call, max(seconds, 0.001))
+            self._log_usage(answer)  # a response that cannot be parsed is billed as well
+            completion = providers.parse_completion(self.endpoint, answer)
             fine = True
             return completion
         except HttpError as error:
@@ -138,6 +148,11 @@ class EndpointClient:
             return _FailedAttempt(error=text[:_MAX_ERROR_LENGTH])
         finally:
             self._limiter.release(began, fine=fine)
+
+    def _log_usage(self, answer: Any) -> None:
+        log: UsageLog | None = self.endpoint.get("usage_log")
+        if log is not None:
+            log.add(providers.parse_usage(self.endpoint, answer))
 
     def _mask(self, text: str) -> str:
         """Remove the API key, which a server can repeat in its response."""
@@ -176,11 +191,12 @@ def _failed_completion(failure: _FailedAttempt, retry_policy: RetryPolicy, *, la
     return Completion(None, None, "timeout", f"no reply within {seconds:g} s{last}")
 
 
-def _read_api_key(endpoint: Mapping[str, Any]) -> str | None:
+def read_api_key(endpoint: Mapping[str, Any], variables: Mapping[str, str]) -> str | None:
+    """The API key in these environment variables; None for an endpoint without one. Raises StepError."""
     name = endpoint.get("api_key")
     if name is None:
         return None
-    value = os.environ.get(name, "").strip()
+    value = variables.get(name, "").strip()
     if not value:
         raise StepError(f"the environment variable {name} is not set", "set it to the endpoint's API key")
     if not (value.isascii() and value.isprintable()):

@@ -9,6 +9,17 @@ from posttrain.runtime.step_context import StopRequest
 from posttrain.spec.step_params.generation_params import SamplingOptions
 
 
+@dataclass(frozen=True)
+class Share:
+    """The units of work of one of several processes: every `count`-th one, from `index` on."""
+
+    index: int = 0
+    count: int = 1
+
+    def has(self, unit: int) -> bool:
+        return unit % self.count == self.index
+
+
 @dataclass(frozen=True, kw_only=True)
 class GenerationRequest:
     """A request for `n` completions of every prompt."""
@@ -22,6 +33,8 @@ class GenerationRequest:
     log: CompletionLog
     progress: Callable[[int, int], None]
     stop: StopRequest
+    # The part of the request that this process generates: every batch or prompt has a number.
+    share: Share = Share()
 
     @property
     def samples(self) -> int:

@@ -59,6 +59,46 @@ def parse_completion(endpoint: Endpoint, answer: Any) -> Completion:
             return _parse_openai(answer)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TokenUsage:
+    """The tokens of one request, as the provider counts and bills them."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+def parse_usage(endpoint: Endpoint, answer: Any) -> TokenUsage | None:
+    """Parse the token counts in a response, or return None if it has none."""
+    usage = answer.get("usage") or answer.get("usageMetadata") if isinstance(answer, dict) else None
+    if not isinstance(usage, dict):
+        return None
+    counts = {
+        name: _sum_counts(usage, fields) for name, fields in _USAGE_FIELDS[endpoint["provider"]].items()
+    }
+    return TokenUsage(**counts) if any(counts.values()) else None
+
+
+def _sum_counts(usage: Mapping[str, Any], fields: tuple[str, ...]) -> int:
+    return sum(value for name in fields if isinstance(value := usage.get(name), int))
+
+
+_OPENAI_USAGE = {"input_tokens": ("prompt_tokens",), "output_tokens": ("completion_tokens",)}
+# The fields of a response with billed tokens. Anthropic reports cached input apart, Gemini its thoughts.
+_USAGE_FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "openai": _OPENAI_USAGE,
+    "openrouter": _OPENAI_USAGE,
+    "vllm": _OPENAI_USAGE,
+    "anthropic": {
+        "input_tokens": ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+        "output_tokens": ("output_tokens",),
+    },
+    "gemini": {
+        "input_tokens": ("promptTokenCount",),
+        "output_tokens": ("candidatesTokenCount", "thoughtsTokenCount"),
+    },
+}
+
+
 def base_url(endpoint: Endpoint) -> str:
     url = endpoint.get("base_url") or _URLS.get(endpoint["provider"])
     if not url:
@@ -71,6 +111,40 @@ def base_url(endpoint: Endpoint) -> str:
     return url.rstrip("/")
 
 
+def model_query(endpoint: Endpoint, key: str | None) -> tuple[str, dict[str, str]]:
+    """URL and headers of a free request about the model: its own page, or the list of all models."""
+    base, model = base_url(endpoint), endpoint["model"]
+    match endpoint["provider"]:
+        case "anthropic":
+            return f"{base}/models/{model}", _anthropic_headers(key)
+        case "gemini":
+            return f"{base}/models/{model}", _gemini_headers(key)
+        case "openai" if not endpoint.get("base_url"):
+            return f"{base}/models/{model}", _openai_headers(key)
+        case _:
+            return f"{base}/models", _openai_headers(key)
+
+
+def listed_models(answer: Any) -> list[str] | None:
+    """The names in a list of models; None if the response is not a list."""
+    data = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(data, list):
+        return None
+    return [str(one["id"]) for one in data if isinstance(one, dict) and "id" in one]
+
+
+def _openai_headers(key: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def _anthropic_headers(key: str | None) -> dict[str, str]:
+    return {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
+
+
+def _gemini_headers(key: str | None) -> dict[str, str]:
+    return {"x-goog-api-key": key} if key else {}
+
+
 def _openai_request(
     endpoint: Endpoint, key: str | None, prompt: Prompt, sampling: SamplingParams
 ) -> HttpRequest:
@@ -81,7 +155,7 @@ def _openai_request(
     prompt_field = {"prompt": prompt} if isinstance(prompt, str) else {"messages": prompt}
     return HttpRequest(
         url=f"{base_url(endpoint)}/{'completions' if isinstance(prompt, str) else 'chat/completions'}",
-        headers={"authorization": f"Bearer {key}"} if key else {},
+        headers=_openai_headers(key),
         body={
             "model": endpoint["model"],
             **prompt_field,
@@ -113,7 +187,7 @@ def _anthropic_request(
     system, turns = _split_system_prompt(endpoint, prompt)
     return HttpRequest(
         url=f"{base_url(endpoint)}/messages",
-        headers={"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})},
+        headers=_anthropic_headers(key),
         body={
             "model": endpoint["model"],
             "system": system or None,
@@ -133,7 +207,7 @@ def _gemini_request(
     roles = {"assistant": "model"}
     return HttpRequest(
         url=f"{base_url(endpoint)}/models/{endpoint['model']}:generateContent",
-        headers={"x-goog-api-key": key} if key else {},
+        headers=_gemini_headers(key),
         body={
             "systemInstruction": {"parts": [{"text": system}]} if system else None,
             "contents": [

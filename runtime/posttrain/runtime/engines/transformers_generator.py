@@ -49,6 +49,15 @@ class TransformersGenerator:
         return self._tokenizer.chat_template
 
     def generate(self, request: GenerationRequest) -> list[list[Completion]]:
+        self.fill_log(request)
+        return request.log.all()
+
+    def fill_log(self, request: GenerationRequest) -> None:
+        """Add the completions of the request's share to its log.
+
+        The unit of a share is a batch. A batch has the same prompts, the same padding and the same seed in
+        any process, so the completions do not depend on the number of processes.
+        """
         request = replace(
             request, sampling=fill_sampling(request.sampling, self._model.generation_config.to_dict())
         )
@@ -56,7 +65,7 @@ class TransformersGenerator:
         self._warn_context_overflow(request)
         request.progress(log.count, log.total)
         for number, places in enumerate(_batch_indices(request)):
-            if all(log.is_complete(place) for place in places):
+            if not request.share.has(number) or all(log.is_complete(place) for place in places):
                 continue
             if request.stop.requested:
                 raise Interrupted
@@ -69,7 +78,6 @@ class TransformersGenerator:
                     log.add(place, draw, completions[draw])
             log.sync()
             request.progress(log.count, log.total)
-        return log.all()
 
     def close(self) -> None:
         import gc

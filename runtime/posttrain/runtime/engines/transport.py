@@ -31,14 +31,26 @@ class HttpError(Exception):
 def post_json(call: HttpRequest, seconds: float) -> Any:
     """Send a request and parse the JSON response. Raises TimeoutError if the response is not complete in
     time, even if the server still sends data."""
+    headers = {"content-type": "application/json", **call.headers}
+    return _exchange_json("POST", call.url, headers, json.dumps(call.body).encode(), seconds)
+
+
+def get_json(url: str, headers: Mapping[str, str], seconds: float) -> Any:
+    """Read a JSON document, with the limits and errors of `post_json`."""
+    return _exchange_json("GET", url, headers, None, seconds)
+
+
+def _exchange_json(
+    method: str, url: str, headers: Mapping[str, str], content: bytes | None, seconds: float
+) -> Any:
     import httpx
 
     from posttrain.runtime.engines.connection_pool import limit_request, send
 
     # Responses are not compressed: a small one could unpack to any size.
-    headers = {"content-type": "application/json", "accept-encoding": "identity", **call.headers}
+    headers = {"accept-encoding": "identity", **headers}
     try:
-        request = httpx.Request("POST", call.url, headers=headers, content=json.dumps(call.body).encode())
+        request = httpx.Request(method, url, headers=headers, content=content)
         with limit_request(seconds), send(request) as response:
             data = _read_limited(response.iter_raw())
     except httpx.TimeoutException:

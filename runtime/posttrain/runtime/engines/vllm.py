@@ -75,10 +75,17 @@ class VllmGenerator:
         return self._tokenizer.chat_template
 
     def generate(self, request: GenerationRequest) -> list[list[Completion]]:
+        self.fill_log(request)
+        return request.log.all()
+
+    def fill_log(self, request: GenerationRequest) -> None:
+        """Add the completions of the request's share to its log. The unit of a share is a prompt, and each
+        prompt has its own seed."""
         request = replace(request, sampling=fill_sampling(request.sampling, self._generation_config))
         log = request.log
         request.progress(log.count, log.total)
-        missing = [place for place in range(len(request.prompts)) if not log.is_complete(place)]
+        places = filter(request.share.has, range(len(request.prompts)))
+        missing = [place for place in places if not log.is_complete(place)]
         for start in range(0, len(missing), _PROMPTS_PER_CALL):
             if request.stop.requested:
                 raise Interrupted
@@ -88,7 +95,6 @@ class VllmGenerator:
                     log.add(place, draw, completion)
             log.sync()
             request.progress(log.count, log.total)
-        return log.all()
 
     def close(self) -> None:
         import gc

@@ -34,6 +34,7 @@ EXTENSION = Environment(
     params=AppWorld,
     neutral=("python", "root", "processes"),
     columns=lambda _: {"task_id": "text"},
+    interpreter=lambda params: (params.python, ("appworld",)),
 )
 
 

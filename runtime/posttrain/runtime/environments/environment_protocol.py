@@ -58,3 +58,8 @@ class EpisodeFactory:
 
 class EpisodeError(Exception):
     """A failure of an environment: it raised an exception, timed out, or returned an invalid value."""
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(message)
+        # The part of the traceback in the environment's code and below.
+        self.details = details

@@ -147,5 +147,5 @@ class _EpisodeProcess:
             self.stop()
             raise EpisodeError(f"no reply within {seconds:g} s")
         if "error" in reply:
-            raise EpisodeError(reply["error"])
+            raise EpisodeError(reply["error"], reply.get("traceback", ""))
         return reply

@@ -19,6 +19,7 @@ from posttrain.runtime.environments.environment_protocol import (
 )
 from posttrain.runtime.environments.tool_actions import parse_actions
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.user_errors import FirstErrors, describe_values, extension_traceback
 from posttrain.spec.keys import digest
 
 Given = TypeVar("Given")
@@ -41,6 +42,7 @@ class EnvironmentSession:
     on_error: str | float
     # The columns with text. A conversational trainer may have converted one to messages.
     text_columns: frozenset[str] = frozenset()
+    first_errors: FirstErrors = field(default_factory=FirstErrors)
 
     def episode_row(self, row: Row) -> Row:
         """The part of a row that an episode receives."""
@@ -197,6 +199,7 @@ def _guard_failures(session: EnvironmentSession, state: EpisodeState, work: Call
         raise
     except Exception as error:
         state.end, state.reason = "error", _error_message(error)
+        details = _error_details(error, state)
         state.score = None if isinstance(session.on_error, str) else float(session.on_error)
         with suppress(Exception):
             state.episode.close()
@@ -204,7 +207,19 @@ def _guard_failures(session: EnvironmentSession, state: EpisodeState, work: Call
             when = f"at turn {state.turns}" if state.turns else "at the start of an episode"
             message = f"the environment `{session.kind}` failed {when}: {state.reason}"
             advice = "fix the environment, or set `on_error: abstain` to leave such episodes unscored"
-            raise StepError(message, advice) from error
+            raise StepError(message, advice, details=details) from error
+        session.first_errors.print(f"the environment `{session.kind}` failed: {state.reason}", details)
+
+
+def _error_details(error: Exception, state: EpisodeState) -> str:
+    """The row and the last turn of an episode that failed, and the environment's part of the traceback."""
+    values: dict[str, Any] = {**state.row, "seed": state.seed}
+    if state.turns:
+        values["last turn"] = next(
+            turn["content"] for turn in reversed(state.messages) if turn["role"] == "assistant"
+        )
+    lines = error.details if isinstance(error, EpisodeError) else extension_traceback(error)
+    return f"row of the episode:\n{describe_values(values)}" + (f"\n{lines}" if lines else "")
 
 
 def _error_message(error: Exception) -> str:

@@ -37,6 +37,7 @@ EXTENSION = Environment(
     neutral=("python", "processes"),
     columns=lambda _: {"seed": "integer"},
     range=lambda params: Interval(params.low, params.high),
+    interpreter=lambda params: (params.python, ("textarena",)),
 )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import atomic_io
+from posttrain.runtime.duckdb_files import open_for_duckdb
 from posttrain.runtime.evaluation.statistics.metric_estimates import value_bounds
 from posttrain.runtime.evaluation.statistics.verdicts import (
     combine_verdicts,
@@ -94,11 +95,12 @@ def _read_items(folder: Path, name: str) -> _ItemValues:
     metric = atomic_io.read_json(folder / "metrics.json")[name]
     column = '"node:' + metric["node"].replace('"', '""') + '"'
     model = metric.get("model")  # set if the eval has several models
-    rows = duckdb.execute(
+    query = (
         f"SELECT item, avg({column}::DOUBLE), count(*) FROM read_parquet(?) WHERE {column} IS NOT NULL"
-        " AND (? IS NULL OR model = ?) GROUP BY item ORDER BY item",
-        [str(folder / "completions.parquet"), model, model],
-    ).fetchall()
+        " AND (? IS NULL OR model = ?) GROUP BY item ORDER BY item"
+    )
+    with open_for_duckdb([folder / "completions.parquet"]) as files:
+        rows = duckdb.execute(query, [files, model, model]).fetchall()
     return _ItemValues(
         kind=metric["kind"],
         values={int(item): float(value) for item, value, _ in rows},

@@ -22,7 +22,8 @@ def completion_rows(rows: Sequence[Row], completions: Sequence[Sequence[Completi
 def score_rows(flat: Sequence[Row], graph: Graph) -> None:
     """Add the value of every node as `node:NAME`, and the reasons as `reason:NAME`.
 
-    A failed completion has no values: it is neither correct nor wrong.
+    The numbers and conditions that the graph reads from the data are added like nodes: a metric can be one. A
+    failed completion has no values: it is neither correct nor wrong.
     """
     present = [place for place, row in enumerate(flat) if row["completion"] is not None]
     columns = {name: [flat[place][name] for place in present] for name in ("completion", *graph.columns)}
@@ -30,7 +31,8 @@ def score_rows(flat: Sequence[Row], graph: Graph) -> None:
         columns[EPISODES] = [flat[place][EPISODES] for place in present]
     columns[TOKENS] = [flat[place].get("tokens") for place in present]
     scores = graph.evaluate(columns, [flat[place]["item"] for place in present])
-    for kind, results in (("node", scores.values), ("reason", scores.reasons)):
+    values = {**graph.measurable_columns(columns), **scores.values}
+    for kind, results in (("node", values), ("reason", scores.reasons)):
         for name, column in results.items():
             _set_column(flat, f"{kind}:{name}", dict(zip(present, column, strict=True)))
 

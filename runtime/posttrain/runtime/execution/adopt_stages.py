@@ -10,6 +10,7 @@ from posttrain.runtime.store.file_locks import try_lock
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
 from posttrain.runtime.store.runs import finish_run, new_run
+from posttrain.spec.document_json import NewerFormatError
 from posttrain.spec.plan import Plan, Step
 from posttrain.spec.record import record
 
@@ -59,6 +60,9 @@ def _adopt(home: Home, step: Step, because: str) -> str:
     """Adopt a product for one step; return the note of the product."""
     if not step.pinned:
         raise AdoptionError("its inputs are not pinned, so no older product is comparable")
+    error = home.store.manifest_error(step.key)
+    if isinstance(error, NewerFormatError):
+        raise AdoptionError(error.full_text)
     lock = try_lock(home.step_lock(step.key))
     if lock is None:
         raise AdoptionError("a run is executing it")

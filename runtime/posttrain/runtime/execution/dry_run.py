@@ -45,7 +45,8 @@ def _forecast_step(
     product = home.store.find(step.key) if step.pinned else None
     if product is not None:
         return StepForecast(state="cached", reason=cache_note(product, step) or "finished in an earlier run")
-    why = change_reason(step, before)
+    error = home.store.manifest_error(step.key) if step.pinned else None
+    why = f"its product is not usable: {error.full_text}" if error else change_reason(step, before)
     if step.pinned and (at := latest_step(home.workdir(step.key) / "checkpoints")) is not None:
         return StepForecast(state="resume", reason=f"resumes from step {at}")
     if not step.pinned:

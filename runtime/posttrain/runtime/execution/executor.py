@@ -1,5 +1,8 @@
 """Executes a plan: starts the steps that are ready, monitors them, and commits the successful ones.
 
+Datasets that need no product of a stage are built first, so that the schedules of the stages are checked
+against the number of their rows before any stage starts (`data_first.py`).
+
 A step is waiting until it is cached (its product is in the store), running, done, failed, interrupted,
 held (a gate holds it back), blocked (a dependency did not finish) or skipped (not selected, or in a
 branch of a gate that was not taken).
@@ -7,11 +10,11 @@ branch of a gate that was not taken).
 
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.errors import STOPPED, StepError, failure_record
+from posttrain.runtime.execution.data_first import DataFirst
 from posttrain.runtime.execution.resource_pool import ResourcePool, required_resources
 from posttrain.runtime.execution.run_context import RunContext
 from posttrain.runtime.execution.step_progress import (
@@ -20,7 +23,8 @@ from posttrain.runtime.execution.step_progress import (
     StepDependencies,
     StepProgress,
 )
-from posttrain.runtime.machine import unmet_requirements
+from posttrain.runtime.preflight.finding import location_text
+from posttrain.runtime.preflight.machine_resources import unmet_requirements
 from posttrain.runtime.process_environment import log_unused_variables, resolve_secrets
 from posttrain.runtime.runners.dispatch import StepHandle
 from posttrain.runtime.secret_masking import mask_secrets
@@ -30,7 +34,9 @@ from posttrain.runtime.store.integrity import Damage, IntegrityChecker
 from posttrain.runtime.store.launch_record import cache_note
 from posttrain.runtime.store.products import Product
 from posttrain.runtime.store.runs import run_key
+from posttrain.spec.document_json import NewerFormatError
 from posttrain.spec.plan import Plan
+from posttrain.spec.step_records import Failure, Receipt
 
 _POLL_SECONDS = 0.05  # the longest time between two polls
 
@@ -51,8 +57,9 @@ class _Execution:
         self.dependencies = StepDependencies(
             self.steps, context.selection.skipped if context.selection else frozenset()
         )
-        self.integrity = IntegrityChecker(context.home.store)
+        self.integrity = IntegrityChecker(context.home.store.find)
         self.resources = ResourcePool(context.machine, context.home.gpu_locks)
+        self.data_first = DataFirst(plan, self.steps)
         self.failed_legs: set[str] = set()
         self.last_change = time.monotonic()
         # The products in the store at the start of the run.
@@ -63,6 +70,7 @@ class _Execution:
         self.existing = {id: cached for id, p in self.steps.items() if (cached := find(p.key)) is not None}
         self._skip_unselected()
         missing = [id for id, p in self.steps.items() if id not in self.existing and p.state == "waiting"]
+        self._report_unusable(missing)
         self.context.runner.prepare(self.plan, missing, self.context.home.runs / self.context.run_name)
         try:
             while self._advance():
@@ -72,6 +80,16 @@ class _Execution:
             self._stop_all()
             self.context.runner.close()
         return {id: progress.state for id, progress in self.steps.items()}
+
+    def _report_unusable(self, missing: list[str]) -> None:
+        """Say why products in the store are not used. A rebuilt product moves a damaged one to the
+        quarantine; the product of a newer release stays, and its step fails."""
+        for progress in map(self.steps.__getitem__, missing):
+            error = self.context.home.store.manifest_error(progress.key)
+            if isinstance(error, NewerFormatError):
+                self._fail(progress, failure_record(StepError(str(error), error.advice)))
+            elif error is not None:
+                self._set_state(progress, "waiting", f"its product is damaged ({error})")
 
     def _skip_unselected(self) -> None:
         """Skip the steps outside the selection. Steps that read them use their earlier products."""
@@ -88,12 +106,20 @@ class _Execution:
             self._poll(progress)
         changed = True
         while changed:
-            changed = False
+            changed = self._fail_wrong_schedules()
             for progress in self.steps.values():
                 if progress.state == "waiting":
                     changed = self._try_schedule(progress) or changed
         self.context.journal.flush()
         return any(p.state not in TERMINAL_STATES for p in self.steps.values())
+
+    def _fail_wrong_schedules(self) -> bool:
+        """Fail the waiting stages whose data has too few rows, together; true when there are any."""
+        findings = self.data_first.wrong_schedules(self.existing)
+        for one in findings:
+            failure = StepError(f"{one.cause} ({location_text(one.place)})", one.advice)
+            self._fail(self.steps[one.steps[0]], failure_record(failure))
+        return bool(findings)
 
     def _try_schedule(self, progress: StepProgress) -> bool:
         """Start a waiting step, or set its final state without a start; true when its state changed."""
@@ -114,6 +140,8 @@ class _Execution:
         if self.context.stop_request.level:
             self._set_state(progress, "interrupted", "the run was stopped before this step started")
             return True
+        if not self.data_first.may_start(step):
+            return False
         if time.monotonic() < progress.not_before:
             return False
         return self._start(progress)
@@ -121,15 +149,13 @@ class _Execution:
     def _use_cached(self, progress: StepProgress, cached: Product) -> None:
         progress.product = cached
         reason = cache_note(cached, progress.step)
-        self._set_state(
-            progress, "cached", reason, facts=dict(cached.facts), cost=dict(cached.manifest["cost"])
-        )
+        self._set_state(progress, "cached", reason, facts=dict(cached.facts), cost=dict(cached.cost))
 
     def _start(self, progress: StepProgress) -> bool:
         """Start a step if no other client runs it and resources are free; true when its state changed."""
         step = progress.step
-        if impossible := unmet_requirements([step], self.context.machine):
-            self._fail(progress, failure_record(StepError(impossible[0])))
+        for found in unmet_requirements([step], self.context.machine):
+            self._fail(progress, failure_record(StepError(found.cause, found.advice)))
             return True
         if not self.resources.has_room(progress.required):
             return False
@@ -237,28 +263,29 @@ class _Execution:
         else:
             self._retry_or_fail(progress, workdir.read_failure(work, status, progress.step))
 
-    def _retry_or_fail(self, progress: StepProgress, failure: dict[str, Any]) -> None:
+    def _retry_or_fail(self, progress: StepProgress, failure: Failure) -> None:
         step = progress.step
-        if not failure["retriable"] or progress.attempt >= step.attempts:
+        if not failure.retriable or progress.attempt >= step.attempts:
             self._fail(progress, failure)
             return
         pause = step.wait_seconds * 2 ** (progress.attempt - 1)
         progress.not_before = time.monotonic() + pause
         self._release(progress)
-        self._set_state(progress, "waiting", f"{failure['message']}; retrying in {pause:g} s")
+        self._set_state(progress, "waiting", f"{failure.message}; retrying in {pause:g} s")
 
-    def _fail(self, progress: StepProgress, failure: dict[str, Any]) -> None:
+    def _fail(self, progress: StepProgress, failure: Failure) -> None:
         self._release(progress)
         if progress.step.on_failure == "stop":
             self.failed_legs.add(progress.step.leg)  # other legs of a matrix continue
-        cost: dict[str, Any] = failure.get("cost", {})
-        self._set_state(progress, "failed", failure["message"], advice=failure["advice"], cost=cost)
+        if failure.details:
+            self.context.on_state_change(progress.step.id, "details", {"text": failure.details})
+        self._set_state(progress, "failed", failure.message, advice=failure.advice, cost=dict(failure.cost))
 
-    def _commit(self, progress: StepProgress, receipt: Mapping[str, Any]) -> None:
+    def _commit(self, progress: StepProgress, receipt: Receipt) -> None:
         home, key = self.context.home, progress.key
         progress.product = workdir.commit(home.workdir(key), progress.step, key, receipt, home.store)
         self._release(progress, discard_lock=True)
-        self._set_state(progress, "done", "", facts=dict(receipt["facts"]), cost=dict(receipt["cost"]))
+        self._set_state(progress, "done", "", facts=dict(receipt.facts), cost=dict(receipt.cost))
 
     def _release(self, progress: StepProgress, *, discard_lock: bool = False) -> None:
         """Release the resources and the lock of a step; `discard_lock` also removes the lock file."""

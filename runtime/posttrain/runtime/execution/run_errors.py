@@ -1,6 +1,13 @@
 """Errors of a run that does not start: no step has run, and the home has no record of the run."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posttrain.runtime.preflight.finding import location_text
+
+if TYPE_CHECKING:
+    from posttrain.runtime.preflight.finding import Finding
 
 
 class RunRefused(Exception):
@@ -19,9 +26,9 @@ class HomeNotWritable(RunRefused):
         self.home = home
 
 
-class UnmetRequirements(RunRefused):
-    """Selected steps require more than this machine has, one message for each step."""
+class PreflightFailed(RunRefused):
+    """The selected steps need something that they would not get. `findings` has the warnings too."""
 
-    def __init__(self, messages: list[str]) -> None:
-        super().__init__("\n".join(messages))
-        self.messages = messages
+    def __init__(self, findings: "Sequence[Finding]") -> None:
+        super().__init__("\n".join(f"{location_text(one.place)}: {one.cause}" for one in findings))
+        self.findings = tuple(findings)

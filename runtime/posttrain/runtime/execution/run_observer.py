@@ -1,9 +1,11 @@
 """The interface of a client that follows a run: the command line, a web page, a notebook."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
+
+from posttrain.runtime.preflight.finding import Finding
 
 
 class RunObserver:
@@ -18,6 +20,9 @@ class RunObserver:
         A client that handles signals installs its handlers on entry and removes them on exit.
         """
         return nullcontext(run)
+
+    def on_findings(self, findings: Sequence[Finding]) -> None:
+        """The findings of the preflight, before the first step. With an error among them, no step starts."""
 
     def on_change(self, id: str, state: str, known: Mapping[str, Any]) -> None:
         """A step changed its state, or has news.

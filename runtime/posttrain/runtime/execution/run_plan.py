@@ -3,19 +3,21 @@
 Every client calls this function: the command line, and programs that compile a recipe or read a plan file.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from posttrain.runtime.execution.executor import execute
 from posttrain.runtime.execution.run_context import RunContext
-from posttrain.runtime.execution.run_errors import HomeNotWritable, UnmetRequirements
+from posttrain.runtime.execution.run_errors import HomeNotWritable, PreflightFailed
 from posttrain.runtime.execution.run_observer import RunObserver
 from posttrain.runtime.execution.selection import Selection, SelectionOptions, check_selection, select_steps
 from posttrain.runtime.execution.step_progress import SATISFIED_STATES
 from posttrain.runtime.execution.stop_request import StopRequest
-from posttrain.runtime.machine import Machine, this_machine, unmet_requirements
+from posttrain.runtime.machine import Machine, this_machine
+from posttrain.runtime.preflight.finding import has_errors
+from posttrain.runtime.preflight.run_preflight import run_preflight
 from posttrain.runtime.store.file_locks import acquire_lock
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
@@ -80,7 +82,8 @@ def run_plan(
     selection = None if options.selection is None else select_steps(plan, options.selection)
     if problem := home.write_problem():
         raise HomeNotWritable(home.root, problem)
-    machine = _check_requirements(plan, home, selection, options.machine)
+    machine = options.machine or this_machine(gpus=any(step.resources.gpus for step in plan.steps))
+    _check_start(plan, home, options, selection, machine, observer)
     run = new_run(home, plan, options.recipe.absolute())
     alive = acquire_lock(home.run_lock(run))
     try:
@@ -95,7 +98,7 @@ def run_plan(
                 stop_request=stop_request,
                 machine=machine,
             )
-            with _launch_trackers(plan, home, run, options, observer), observer.execution(run):
+            with _launch_trackers(context, plan, run, options, observer), observer.execution(run):
                 states = execute(plan, context)
             finish_run(journal, states)
     finally:
@@ -104,32 +107,37 @@ def run_plan(
     return _with_report(home, result) if options.report else result
 
 
-def _check_requirements(
-    plan: Plan, home: Home, selection: Selection | None, machine: Machine | None
-) -> Machine:
-    """Check that every selected step can run; return the resources that the steps can use."""
+def _check_start(
+    plan: Plan,
+    home: Home,
+    options: RunOptions,
+    selection: Selection | None,
+    machine: Machine,
+    observer: RunObserver,
+) -> None:
+    """Check that every selected step has its inputs, and everything else that the preflight can see."""
 
     def is_finished(step: Step) -> bool:
         return step.pinned and home.store.find(step.key) is not None
 
     if selection is not None:
         check_selection(plan, selection, is_finished)
-    machine = machine or this_machine(gpus=any(step.resources.gpus for step in plan.steps))
-    chosen: Iterable[Step] = (step for step in plan.steps if selection is None or step.id in selection.steps)
-    oversized = [step for step in chosen if unmet_requirements([step], machine) and not is_finished(step)]
-    if oversized:
-        raise UnmetRequirements(unmet_requirements(oversized, machine))
-    return machine
+    selected = None if selection is None else selection.steps
+    findings = run_preflight(plan, home, options.recipe.parent, selected, machine)
+    if findings:
+        observer.on_findings(findings)
+    if has_errors(findings):
+        raise PreflightFailed(findings)
 
 
 def _launch_trackers(
-    plan: Plan, home: Home, run: Path, options: RunOptions, observer: RunObserver
+    context: RunContext, plan: Plan, run: Path, options: RunOptions, observer: RunObserver
 ) -> AbstractContextManager[object]:
     if not plan.tracking or not options.track:
         return nullcontext()
     from posttrain.runtime.trackers.tracker_launcher import TrackerLauncher
 
-    return TrackerLauncher(plan, home, run, observer.note)
+    return TrackerLauncher(plan, context.home, run, observer.note, lambda: context.stop_request.level > 1)
 
 
 def _with_report(home: Home, result: RunResult) -> RunResult:

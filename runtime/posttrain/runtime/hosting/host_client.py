@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posttrain.runtime.process_environment import subprocess_environment
+from posttrain.runtime.process_tree import kill_tree
 
 START_SECONDS = 120.0  # the file can have slow imports
 _SERVER = Path(__file__).with_name("host_server.py")
@@ -54,7 +55,7 @@ class HostClient:
         return self._read_response(seconds)
 
     def stop(self) -> None:
-        self._popen.kill()
+        kill_tree(self._popen.pid)  # also what the user code has started
         self._popen.wait()
         for pipe in (self._popen.stdin, self._popen.stdout):
             assert pipe is not None, "both are pipes"

@@ -5,32 +5,40 @@ can run it. It reads requests, one JSON object per line: the arguments of a func
 episode. It answers each with one line. Output of the user code goes to the log of the step.
 """
 
+import contextlib
+import ctypes
 import importlib.util
 import json
 import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any, TextIO
 
+_PR_SET_CHILD_SUBREAPER = 36
+_MAX_FRAMES, _MAX_CAUSES, _MAX_CHARS = 20, 5, 6000
 Handler = Callable[[Any], dict[str, Any]]
 
 
 def main(kind: str, file: str, name: str, params: str, folders: list[str]) -> None:
     responses = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # stdout to stderr, so that prints of user code do not mix with responses
+    with contextlib.suppress(OSError, AttributeError):
+        # Daemons of the user code remain descendants of this process, and end with it.
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
     sys.path[:1] = folders  # replaces the folder of this file
     try:
         make_handler, what = _HANDLERS[kind]
         handler = make_handler(_load_callable(file, name, what), json.loads(params))
     except BaseException as error:
-        _write_response(responses, {"error": _format_error(error)})
+        _write_response(responses, _describe_error(error, folders))
         return
     _write_response(responses, {"ready": True})
     for line in sys.stdin:
-        _write_response(responses, _call_handler(handler, json.loads(line)))
+        _write_response(responses, _call_handler(handler, json.loads(line), folders))
 
 
 def _load_callable(file: str, name: str, what: str) -> Any:
@@ -103,15 +111,41 @@ def _check_observation(observation: Any) -> str:
     return observation
 
 
-def _call_handler(handler: Handler, message: Any) -> dict[str, Any]:
+def _call_handler(handler: Handler, message: Any, folders: list[str]) -> dict[str, Any]:
     try:
         return handler(message)
     except BaseException as error:
-        return {"error": _format_error(error)}
+        return _describe_error(error, folders)
 
 
-def _format_error(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:500]
+def _describe_error(error: BaseException, folders: list[str]) -> dict[str, Any]:
+    """The error with its traceback from the user's code on. User files have names without their folder."""
+    text = f"{type(error).__name__}: {error}"[:500]
+    try:
+        whole = traceback.TracebackException.from_exception(error)
+        part = whole
+        for _ in range(_MAX_CAUSES):
+            if part is None:
+                break
+            part.stack = traceback.StackSummary.from_list(_user_frames(part.stack, folders))
+            part = part.__cause__ or part.__context__
+        lines = "".join(whole.format())
+    except Exception:  # an exception whose text raises
+        lines = ""
+    if len(lines) > _MAX_CHARS:
+        lines = lines[: _MAX_CHARS // 2] + "\n  ...\n" + lines[-_MAX_CHARS // 2 :]
+    return {"error": text, "traceback": lines.rstrip()}
+
+
+def _user_frames(stack: "traceback.StackSummary", folders: list[str]) -> "list[traceback.FrameSummary]":
+    frames = [frame for frame in stack if frame.filename != __file__ and "importlib" not in frame.filename]
+    shown = frames[-_MAX_FRAMES:]
+    for frame in shown:
+        text = frame.line  # the line is read from the file here, before the name changes
+        for folder in folders if text is not None else ():
+            if frame.filename.startswith(folder + os.sep):
+                frame.filename = os.path.relpath(frame.filename, folder)
+    return shown
 
 
 def _write_response(responses: TextIO, response: dict[str, Any]) -> None:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.events import EventWriter
-from posttrain.runtime.inspection.run_lookup import find_training_step
+from posttrain.runtime.inspection.run_lookup import DamagedProduct, find_product, find_training_step
 from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
-from posttrain.runtime.store.runs import find_step_key, find_step_product
+from posttrain.runtime.store.runs import find_step_key
 from posttrain.runtime.training.probe import ProbeOptions, probe
 from posttrain.spec.step_params.train_params import TrainStepParams
 
@@ -25,22 +25,22 @@ def probe_stage(home: Home, run: Path, stage: str, options: ProbeOptions) -> dic
     Raises `UnknownName` when the run has no such training stage, and `StepError` when nothing can be sampled.
     """
     step = find_training_step(run, stage)
-    product = find_step_product(home, run, stage)
+    product = _find_intact(home, run, stage)
     with TemporaryDirectory() as scratch:
         context = _step_context(home, run, step, Path(scratch))
-        return probe(context, product.files if product else None, options)
+        return probe(context, product, options)
 
 
 def _step_context(home: Home, run: Path, step: "Step", scratch: Path) -> StepContext[TrainStepParams]:
     """The context in which the code of the stage runs, with a temporary output folder."""
     inputs: dict[str, Path] = {}
     for role, source in step.inputs.items():
-        product = find_step_product(home, run, source.step)
+        product = _find_intact(home, run, source.step)
         if product is None:
             raise StepError(
                 f"`{source.step}`, an input of `{step.id}`, has not finished", "wait until it ends"
             )
-        inputs[role] = product.files
+        inputs[role] = product
     folder = _recipe_folder(run)
     params = read_step_params(step)
     assert isinstance(params, TrainStepParams), f"`{step.id}` is a training step"
@@ -53,6 +53,15 @@ def _step_context(home: Home, run: Path, step: "Step", scratch: Path) -> StepCon
         work=home.workdir(find_step_key(run, step.id) or ""),
         events=EventWriter(scratch / "events.jsonl"),
     )
+
+
+def _find_intact(home: Home, run: Path, id: str) -> Path | None:
+    """The files of the product of a step; None when the step has not finished."""
+    try:
+        return find_product(home, run, id)
+    except DamagedProduct as error:
+        advice = "move it aside with `recipe verify --repair`; the next run recreates it"
+        raise StepError(str(error), advice) from None
 
 
 def _recipe_folder(run: Path) -> Path:

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from posttrain.runtime.store import runs
 from posttrain.runtime.store.home import Home
-from posttrain.runtime.store.runs import find_step_product, last_run, list_runs, load_plan, step_ids
+from posttrain.runtime.store.integrity import IntegrityChecker
+from posttrain.runtime.store.runs import find_step_key, last_run, list_runs, step_ids
+from posttrain.spec.document_json import DocumentError
 from posttrain.spec.suggestions import hint
 
 if TYPE_CHECKING:
@@ -30,11 +33,24 @@ def find_run(home: Home, name: str | None) -> Path:
     return matching[0]
 
 
+class DamagedProduct(Exception):
+    """The product of a step, or one that it depends on, does not match its digests."""
+
+
 def find_product(home: Home, run: Path, id: str) -> Path | None:
-    """The files of the product of a step; None when the step has not finished."""
+    """The files of the product of a step, which match their digests; None when the step has not finished."""
     check_step(run, id)
-    product = find_step_product(home, run, id)
-    return product.files if product else None
+    key = find_step_key(run, id)
+    if key is None or not (home.store.root / key).exists():
+        return None
+    product = home.store.find_outline(key)
+    if product is None:
+        raise DamagedProduct(f"the product of `{id}` is damaged: its manifest is missing or damaged")
+    damage = IntegrityChecker(home.store.find_outline).check(product)
+    if damage is not None:
+        what = "" if damage.key == key else f"the product {damage.key[:10]}, on which it depends: "
+        raise DamagedProduct(f"the product of `{id}` is damaged: {what}{damage.reason}")
+    return product.files
 
 
 def check_step(run: Path, id: str) -> None:
@@ -51,10 +67,10 @@ def find_training_step(run: Path, id: str) -> "Step":
 
 def read_plan(run: Path) -> "Plan":
     """The plan of a run."""
-    plan = load_plan(run)
-    if plan is None:
-        raise UnknownName(f"the run {run.name} has no readable plan")
-    return plan
+    try:
+        return runs.read_plan(run)
+    except DocumentError as error:
+        raise UnknownName(f"the run {run.name} has no readable plan: {error}") from None
 
 
 def _check_known(run: Path, id: str, known: Sequence[str], what: str) -> None:

@@ -7,6 +7,7 @@ from sqlite3 import DatabaseError
 from typing import Any
 
 from posttrain.runtime.events import last_metrics
+from posttrain.runtime.report.number_format import finite_or_none
 from posttrain.runtime.store.file_locks import is_held
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import DamagedJournal, Journal, JournalEntry
@@ -96,7 +97,9 @@ def _run_summary(home: Home, run: Path) -> RunSummary:
 def _read_journal(run: Path) -> tuple[dict[str, Any], list[JournalEntry]]:
     """What the journal records about the run, and about each step."""
     journal = Journal(run / "journal.sqlite", read=True)
-    about = {name: journal.get(name) for name in ("recipe", "began", "ended", "result")}
+    about: dict[str, Any] = {name: finite_or_none(journal.get(name)) for name in ("began", "ended")}
+    for name in ("recipe", "result"):
+        about[name] = found if isinstance(found := journal.get(name), str) else None
     entries = journal.entries()
     journal.close()
     return about, entries
@@ -106,7 +109,7 @@ def _step_status(home: Home, entry: JournalEntry) -> StepStatus:
     """The facts of a product come from its manifest, which a checksum protects, not from the journal."""
     if entry.state not in _STATES_WITH_RESULTS:
         return StepStatus(entry=entry, facts={}, metrics={})
-    product = home.store.find_manifest(entry.key)
+    product = home.store.find_outline(entry.key)
     facts = product.facts if product else entry.facts
     folder = product.record if product else home.workdir(entry.key) / "record"
     return StepStatus(entry=entry, facts=facts, metrics=last_metrics(folder / "events.jsonl"))

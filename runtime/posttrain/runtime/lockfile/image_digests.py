@@ -102,7 +102,7 @@ def _fetch(repository: _Repository, path: str, headers: Mapping[str, str]) -> by
                 "Authorization": _authorization(repository, response.headers.get("WWW-Authenticate", "")),
             }
             response = requests.get(address, headers=opened, timeout=_TIMEOUT_SECONDS)
-    except requests.RequestException as error:
+    except (requests.RequestException, UnicodeError, ValueError) as error:
         message = f"cannot reach the registry {repository.host}: {type(error).__name__}"
         raise StepError(message, "check the network and try again", retriable=True) from None
     if response.status_code != 200:
@@ -125,8 +125,21 @@ def _authorization(repository: _Repository, challenge: str) -> str:
     if response.status_code != 200:
         message = f"{repository.host} refused access to {repository.name}: status {response.status_code}"
         raise StepError(message, "run `docker login` for a private image")
-    token = response.json()
-    return f"Bearer {token.get('token') or token.get('access_token', '')}"
+    token = _token(response.content)
+    if not token:
+        message = f"{repository.host} answered without a token for {repository.name}"
+        raise StepError(message, "try again, or name an image of another registry", retriable=True)
+    return f"Bearer {token}"
+
+
+def _token(content: bytes) -> str:
+    """The token in the answer of an authorization server; empty if there is none."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return ""
+    token = (found.get("token") or found.get("access_token")) if isinstance(found, dict) else None
+    return token if isinstance(token, str) and token.isprintable() and token.isascii() else ""
 
 
 def _credentials(host: str) -> tuple[str, str] | None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from posttrain.runtime.atomic_io import write_text
 from posttrain.runtime.lockfile.lock_resolver import QueryListener, resolve_entries
+from posttrain.runtime.store.document_files import read_limited
+from posttrain.spec.document_json import DocumentError
 from posttrain.spec.lockfile import EntryId, Lockfile, LockfileError, format_lock, parse_lock, salvage_lock
 from posttrain.spec.record import record
 
@@ -39,7 +41,11 @@ def salvage_lock_file(path: Path) -> tuple[Lockfile, LockfileError | None]:
     try:
         return read_lock(path), None
     except LockfileError as error:
-        return salvage_lock(_read_text(path)), error
+        damage = error
+    try:
+        return salvage_lock(_read_text(path)), damage
+    except LockfileError:  # not a text of a plausible size
+        return Lockfile({}), damage
 
 
 def update_lock(
@@ -52,14 +58,17 @@ def update_lock(
 ) -> LockUpdate:
     """Write the required entries. Those of `before` keep their values, unless `upgrade` resolves all again.
 
-    Raises StepError when a query fails.
+    Raises StepError when a query fails, and `LockfileError` when its result is not valid.
     """
     values = resolve_entries(required, {} if upgrade else before.values, on_query)
     text = format_lock(values)
-    if not path.exists() or path.read_bytes() != text.encode():
+    if not path.is_file() or path.read_bytes() != text.encode():
         write_text(path, text)
     return LockUpdate(before=before.values, after=values)
 
 
 def _read_text(path: Path) -> str:
-    return path.read_bytes().decode("utf-8", "replace")
+    try:
+        return read_limited(path).decode("utf-8", "replace")
+    except DocumentError as error:
+        raise LockfileError(1, str(error)) from None

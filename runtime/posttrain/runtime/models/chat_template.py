@@ -9,12 +9,19 @@ _PROBE_TEXT = "7 and 351"  # unlikely to occur in a template itself
 
 
 def read_chat_template(file: Path) -> str:
+    from posttrain.runtime.models.bounded_jinja import MAX_TEMPLATE_CHARS
+
     try:
-        return file.read_text(encoding="utf-8")
+        with file.open(encoding="utf-8") as opened:
+            text = opened.read(MAX_TEMPLATE_CHARS + 1)
     except UnicodeDecodeError as error:
         raise StepError(
             f"the chat template {file.name} is not valid UTF-8: {error}", "save the file as UTF-8"
         ) from None
+    if len(text) > MAX_TEMPLATE_CHARS:
+        message = f"the chat template {file.name} has more than {MAX_TEMPLATE_CHARS:,} characters"
+        raise StepError(message, "name the file of a Jinja template")
+    return text
 
 
 def check_chat_template(tokenizer: Any, name: str) -> None:

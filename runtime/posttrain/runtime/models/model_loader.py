@@ -9,8 +9,14 @@ from posttrain.runtime import atomic_io
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.models import model_origin, peft_adapters, quantization
 from posttrain.runtime.models.peft_adapters import CAUSAL_LM, SEQ_CLS
-from posttrain.runtime.models.pretrained_weights import load_weights, shorten_message
+from posttrain.runtime.models.pretrained_weights import (
+    format_names,
+    ignored_weights,
+    load_weights,
+    shorten_message,
+)
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.architectures.unsupported_checkpoints import quantized_weights
 from posttrain.spec.step_params.train_params import AdapterOptions, TrainStepParams
 
 _TOKENIZER_ADVICE = "download or save the tokenizer files again, or set `tokenizer` for the model"
@@ -38,6 +44,19 @@ def load_for_training(context: StepContext[TrainStepParams], task: str = CAUSAL_
     context.events.emit("phase", name="loading")
     folder, adapter = context.inputs["model"], context.params.adapter
     tokenizer = load_tokenizer(folder)
+    _check_full_precision(folder)
+    start = _load_start(context, folder, adapter, tokenizer, task)
+    _warn_about_ignored_weights(context, start.model, folder)
+    return start
+
+
+def _load_start(
+    context: StepContext[TrainStepParams],
+    folder: Path,
+    adapter: AdapterOptions | None,
+    tokenizer: Any,
+    task: str,
+) -> StartingModel:
     if adapter is None or adapter.type == "full":
         model = load_model(full_weights_dir(context, folder), task=task, seed=context.params.seed)
         stored = model.dtype
@@ -57,6 +76,33 @@ def load_for_training(context: StepContext[TrainStepParams], task: str = CAUSAL_
         peft_adapters.new_lora_config(adapter, model, task),
         peft_adapters.product_key(folder),
     )
+
+
+def _check_full_precision(folder: Path) -> None:
+    """Raise StepError for a checkpoint that was published with quantized weights."""
+    method = quantized_weights(atomic_io.read_json(_full_weights_below(folder) / "config.json") or {})
+    if method is not None:
+        raise StepError(
+            f"the model's weights are quantized ({method}): training or merging them loses precision",
+            "use the model in full precision; `quantize` or `adapter: {type: qlora}` quantizes it when it is"
+            " loaded",
+        )
+
+
+def _warn_about_ignored_weights(context: StepContext, model: Any, folder: Path) -> None:
+    # A product of an adapter is merged, or stays an adapter on its base model.
+    loaded = model.get_base_model() if hasattr(model, "get_base_model") else model
+    ignored = ignored_weights(loaded, _full_weights_below(folder))
+    if ignored:
+        message = f"transformers does not load {format_names(ignored)}; the trained model lacks them"
+        context.events.emit("warning", message=message, advice="use another model if you need them")
+
+
+def _full_weights_below(folder: Path) -> Path:
+    """The folder of the full weights under all adapters of a product."""
+    while peft_adapters.is_adapter(folder):
+        folder = peft_adapters.base_model_dir(folder)
+    return folder
 
 
 def _continues_adapter(folder: Path, adapter: AdapterOptions | None, task: str) -> bool:
@@ -89,10 +135,11 @@ def load_model(
     trainable: bool = False,
     quantize: str = "none",
     seed: int = 0,
+    dtype: str | None = None,
 ) -> Any:
-    """Load the model of a product. An adapter is not merged."""
+    """Load the model of a product. An adapter is not merged. `dtype` converts full weights."""
     if not peft_adapters.is_adapter(folder):
-        return _load_full_weights(folder, task or model_origin.model_task(folder), quantize, seed)
+        return _load_full_weights(folder, task or model_origin.model_task(folder), quantize, seed, dtype)
     from peft import PeftModel
 
     below, task = peft_adapters.base_model_dir(folder), peft_adapters.adapter_task(folder)
@@ -131,16 +178,21 @@ def _load_merged(folder: Path, task: str, quantize: str) -> Any:
         return loaded
 
 
-def _load_full_weights(folder: Path, task: str, quantize: str, seed: int = 0) -> Any:
+def _load_full_weights(
+    folder: Path, task: str, quantize: str, seed: int = 0, dtype: str | None = None
+) -> Any:
     """Load full weights, from safetensors only and without remote code."""
     from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, set_seed
 
     arguments: dict[str, Any] = quantization.quantization_arguments(quantize)
+    if dtype is not None:
+        arguments["dtype"] = dtype
     if task == SEQ_CLS:
         set_seed(seed)  # the head of a new scorer is initialized at random
         arguments["num_labels"] = 1
     kind = AutoModelForSequenceClassification if task == SEQ_CLS else AutoModelForCausalLM
-    return load_weights(kind, folder, task == SEQ_CLS, arguments)
+    has_new_head = task == SEQ_CLS and model_origin.model_task(folder) != SEQ_CLS
+    return load_weights(kind, folder, has_new_head, arguments)
 
 
 def load_tokenizer(folder: Path) -> Any:

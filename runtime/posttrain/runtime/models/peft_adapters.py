@@ -10,10 +10,10 @@ from typing import Any, cast
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.store.product_outline import BASE_FILE
 from posttrain.spec.architectures.model_shapes import find_architecture
 from posttrain.spec.step_params.train_params import AdapterOptions
 
-BASE_FILE = "base.json"
 _CONFIG_FILE = "adapter_config.json"
 # PEFT's task types of a scorer and of a language model.
 SEQ_CLS = "SEQ_CLS"

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.engines.usage_log import USAGE_FILE, read_usage
 from posttrain.runtime.process_environment import resolve_secrets
 from posttrain.runtime.report import redaction
 from posttrain.runtime.report.events_reader import log_tail, read_breakdowns, read_step_events
 from posttrain.runtime.report.number_format import finite_or_none, mapping_or_empty
 from posttrain.runtime.report.run_record import RunRecord, StepEvents, StepRecord
-from posttrain.runtime.secret_masking import secret_values
+from posttrain.runtime.secret_masking import proxy_passwords, secret_values
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import DamagedJournal, Journal, JournalEntry
-from posttrain.runtime.store.products import Product
 from posttrain.runtime.store.runs import load_plan, run_key
 from posttrain.spec.plan import Plan, SourceLocation, Step
 
@@ -35,12 +35,13 @@ def read_run(home: Home, run: Path, environment: Mapping[str, str] = os.environ)
     """Read everything that the report of a run shows."""
     journal = _read_journal(run / "journal.sqlite")
     read_errors = [journal.error] if journal.error else []
-    plan = _read_plan(run)
+    plan = load_plan(run)
     if plan is None:
         read_errors.append("The plan of this run is not readable. This page uses the journal alone.")
         plan = _plan_from_journal(run.name, journal.entries)
     names = {name for step in plan.steps for name in step.secrets}
-    secrets = secret_values(resolve_secrets(tuple(sorted(names)), environment).values())
+    resolved = resolve_secrets(tuple(sorted(names)), environment).values()
+    secrets = secret_values((*resolved, *proxy_passwords(environment)))
     steps = tuple(
         _step(home, run, step, journal.entries.get(step.id), secrets, read_errors) for step in plan.steps
     )
@@ -72,13 +73,6 @@ def _read_journal(path: Path) -> _JournalData:
     return _JournalData(about, entries)
 
 
-def _read_plan(run: Path) -> Plan | None:
-    try:
-        return load_plan(run)
-    except AttributeError:  # JSON, but not a plan
-        return None
-
-
 def _plan_from_journal(name: str, entries: Mapping[str, JournalEntry]) -> Plan:
     """A plan with the steps of a journal, by id and key only."""
     nowhere = SourceLocation(file="", line=0, column=0)
@@ -99,12 +93,12 @@ def _step(
 ) -> StepRecord:
     key = entry.key if entry else run_key(step, run.name)
     state = entry.state if entry else "unknown"
-    product = _product(home, key) if state in (*_FINISHED, "unknown") else None
+    product = home.store.find(key) if state in (*_FINISHED, "unknown") else None
     record = product.record if product else home.workdir(key) / "record"
     if product is None and state in _FINISHED:
         read_errors.append(f"The product and the record of {step.id} are missing from the store.")
-    manifest = product.manifest if product else {}
-    facts = mapping_or_empty(redaction.redact(entry.facts if entry else manifest.get("facts"), secrets))
+    known = entry or product
+    facts = mapping_or_empty(redaction.redact(known.facts if known else {}, secrets))
     breakdowns = read_breakdowns(product.files if product else None, facts)
     return StepRecord(
         step=step,
@@ -115,24 +109,18 @@ def _step(
         attempt=entry.attempt if entry else 0,
         began=finite_or_none(entry.began) if entry else None,
         ended=finite_or_none(entry.ended) if entry else None,
-        cost=mapping_or_empty(entry.cost if entry else manifest.get("cost")),
+        cost=mapping_or_empty(known.cost if known else {}),
         estimate=mapping_or_empty((entry.estimate if entry else None) or step.estimate),
         facts=facts,
         breakdowns=tuple(mapping_or_empty(redaction.redact(one, secrets)) for one in breakdowns),
-        files=mapping_or_empty(manifest.get("files")),
+        files={name: item.model_dump() for name, item in product.manifest.files.items()} if product else {},
         # The events of a skipped step are from another run.
         events=StepEvents()
         if state == "skipped"
         else _events(step, record / "events.jsonl", secrets, read_errors),
+        api_usage={} if state == "skipped" else read_usage(record / USAGE_FILE),
         log_tail=log_tail(record / "log", secrets) if state in ("failed", "interrupted") else (),
     )
-
-
-def _product(home: Home, key: str) -> Product | None:
-    try:
-        return home.store.find(key)
-    except (KeyError, TypeError, AttributeError):  # a malformed manifest
-        return None
 
 
 def _events(step: Step, path: Path, secrets: tuple[str, ...], read_errors: list[str]) -> StepEvents:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from posttrain.runtime.engines.usage_log import EndpointUsage
 from posttrain.spec.plan import Plan, Step
 
 Points = tuple[tuple[float, float], ...]
@@ -70,6 +71,8 @@ class StepRecord:
     # The size and digest of each file of the product.
     files: Mapping[str, Any] = field(default_factory=dict[str, Any])
     events: StepEvents = StepEvents()
+    # The requests and tokens at endpoints, by name, in this run or in the run that created the product.
+    api_usage: Mapping[str, EndpointUsage] = field(default_factory=dict[str, EndpointUsage])
     # The last lines of the log of a failed or interrupted step.
     log_tail: tuple[str, ...] = ()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from posttrain.runtime.report.api_usage_table import api_usage_table
 from posttrain.runtime.report.axis_scale import ticks
 from posttrain.runtime.report.expected_vs_measured import estimates_table, expected_seconds, expected_time
 from posttrain.runtime.report.markup import SCROLL_ROWS, Markup, join_markup, scroll_frame, tag
@@ -29,7 +30,7 @@ def timeline_section(run: RunRecord) -> Markup:
     rows.append(_axis(span[1] - span[0], marks))
     many = len(run.steps) > SCROLL_ROWS
     body = scroll_frame("All steps over time", rows, tall=True) if many else join_markup(rows)
-    return join_markup([tag("div", body, class_="card timeline"), estimates_table(run)])
+    return join_markup([tag("div", body, class_="card timeline"), estimates_table(run), api_usage_table(run)])
 
 
 def run_span(run: RunRecord) -> tuple[float, float] | None:

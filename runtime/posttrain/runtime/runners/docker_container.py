@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posttrain.runtime.machine import total_memory_gb
 from posttrain.runtime.process_environment import CONTAINER_TMP, step_environment
 from posttrain.runtime.runners.docker_engine import translate_engine_errors
 from posttrain.runtime.store.file_locks import try_lock
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _GIB = 1 << 30
 _PIDS_LIMIT = 4096
 _SHM_GIB = 8.0
+_DEFAULT_SHARE = 0.9
 
 
 def home_for(work: Path) -> Home:
@@ -42,7 +44,7 @@ def container_options(
     machine_gb: float | None = None,
 ) -> dict[str, Any]:
     """The docker-py arguments of the container. The memory limit is that of the step in the recipe, or else
-    the memory of the target machine."""
+    the memory of the target machine, or else most of the memory of this machine."""
     from docker.types import LogConfig
 
     return {
@@ -56,10 +58,8 @@ def container_options(
         "labels": container_labels(work, step, run),
         "network_mode": _network_mode(engine, step.resources),
         "mounts": _mounts(work),
-        # Only the working directory outlives the container. `exec`, because just-in-time compilers run
-        # their programs from there.
+        # Only the working directory outlives the container.
         "read_only": True,
-        "tmpfs": {CONTAINER_TMP: "rw,exec,nosuid,nodev"},
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],
         "init": True,  # without an init, PID 1 ignores SIGTERM
@@ -68,7 +68,7 @@ def container_options(
         "device_requests": _device_requests(engine, step.resources.gpus, gpus),
         # The log of the step is a file in its folder. This log has only the output before that.
         "log_config": LogConfig(type="json-file", config={"max-size": "1m"}),
-        **_memory_options(step.resources.memory_gb or machine_gb),
+        **memory_options(step.resources.memory_gb or machine_gb or _default_memory_gb(engine)),
     }
 
 
@@ -101,13 +101,26 @@ def _network_mode(engine: "DockerClient", required: Resources) -> str:
     return "bridge" if engine.networks.list(names=["bridge"]) else "host"
 
 
-def _memory_options(gb: float | None) -> dict[str, Any]:
-    """The memory limits. Shared memory counts toward the limit and gets at most half of it."""
-    if gb is None:
-        return {"shm_size": int(_SHM_GIB * _GIB)}
+def memory_options(gb: float) -> dict[str, Any]:
+    """The limits of the memory, of /dev/shm and of /tmp. The files in both count toward the memory."""
     limit = int(gb * _GIB)
     shared = min(limit // 2, int(_SHM_GIB * _GIB))
-    return {"mem_limit": limit, "memswap_limit": limit, "shm_size": shared}
+    return {
+        "mem_limit": limit,
+        "memswap_limit": limit,
+        "shm_size": shared,
+        # `exec`, because just-in-time compilers run their programs from there.
+        "tmpfs": {CONTAINER_TMP: f"rw,exec,nosuid,nodev,size={limit // 4}"},
+    }
+
+
+def _default_memory_gb(engine: "DockerClient") -> float:
+    """The limit of a step whose memory the recipe does not declare: most of the memory of the machine. A step
+    that needs more fails alone, and the client and the other programs of the machine continue."""
+    total = total_memory_gb()
+    engine_total = engine.info().get("MemTotal") or 0  # less than the machine if the engine runs in a VM
+    available = min(total, engine_total / _GIB) if engine_total else total
+    return round(_DEFAULT_SHARE * available, 1)
 
 
 def _device_requests(engine: "DockerClient", count: int, gpus: tuple[str, ...]) -> "list[DeviceRequest]":

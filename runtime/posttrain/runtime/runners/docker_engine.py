@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 _TIMEOUT_SECONDS = 600
 
 
-def connect() -> "DockerClient":
-    """A client of the engine at DOCKER_HOST, or of the local engine."""
+def connect(seconds: int = _TIMEOUT_SECONDS) -> "DockerClient":
+    """A client of the engine at DOCKER_HOST, or of the local engine, with a time limit of each request."""
     import docker
     from docker.errors import DockerException
 
     try:
-        return docker.from_env(timeout=_TIMEOUT_SECONDS)
+        return docker.from_env(timeout=seconds)
     except DockerException as error:
         raise StepError(
             f"cannot connect to the Docker engine at {engine_address()}: {_root_cause(error)}",

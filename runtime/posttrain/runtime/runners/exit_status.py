@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime import atomic_io
-from posttrain.runtime.errors import StepError
+from posttrain.runtime.errors import StepError, failure_record
+from posttrain.runtime.store.document_files import write_document
 from posttrain.spec.plan import Step
 
 _SIGNAL_BASE = 128
@@ -41,8 +41,7 @@ def has_result(state: Mapping[str, Any], work: Path) -> bool:
 
 def write_failure(work: Path, error: StepError) -> None:
     """Write an error to the failure file of a step."""
-    failure = {"message": str(error), "advice": error.advice, "retriable": error.retriable}
-    atomic_io.write_json(work / "failure.json", failure)
+    write_document(work / "failure.json", failure_record(error))
 
 
 def _out_of_memory_error(step: Step, limit: float | None) -> StepError:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.runners.docker_engine import connect, translate_engine_errors
-from posttrain.runtime.runners.docker_images import PullListener, ensure_image
+from posttrain.runtime.runners.docker_images import PullListener, ensure_image, find_local_image
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
+_CHECK_SECONDS = 60  # time limit of a request of the preflight
 _COMMAND = ["python", "-m", "posttrain.runtime.runners.image_check"]
 
 
@@ -49,7 +50,18 @@ def image_versions(image: str, on_progress: PullListener) -> dict[str, str | Non
             else _require_local_image(engine, image)
         )
         with translate_engine_errors():
-            return json.loads(_run_in_image(engine, id, image))
+            return json.loads(_run_in_image(engine, id, image, _COMMAND))
+    finally:
+        engine.close()
+
+
+def local_image_output(image: str, arguments: list[str]) -> bytes | None:
+    """What the Python of an image prints, without network; None if the image is not on this machine."""
+    engine = connect(_CHECK_SECONDS)
+    try:
+        with translate_engine_errors():
+            id = find_local_image(engine, image)
+            return None if id is None else _run_in_image(engine, id, image, ["python", *arguments])
     finally:
         engine.close()
 
@@ -68,9 +80,9 @@ def _require_local_image(engine: "DockerClient", image: str) -> str:
     )
 
 
-def _run_in_image(engine: "DockerClient", id: str, image: str) -> bytes:
+def _run_in_image(engine: "DockerClient", id: str, image: str, entrypoint: list[str]) -> bytes:
     container = engine.containers.create(
-        id, entrypoint=_COMMAND, command=[], network_mode="none", read_only=True, cap_drop=["ALL"]
+        id, entrypoint=entrypoint, command=[], network_mode="none", read_only=True, cap_drop=["ALL"]
     )
     try:
         container.start()

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.catalog import CATALOG
+from posttrain.runtime.child_process import supervised_command
 from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.process_environment import forkserver_environment, step_environment
+from posttrain.runtime.process_tree import kill_tree
 from posttrain.spec.extension import Extension, Runner
 from posttrain.spec.plan import Plan, Step
 from posttrain.spec.step_params.generation_params import GenerationParams
@@ -77,7 +79,7 @@ class ProcessRunner:
                     work, step, environment, heavy, lock, log.fileno()
                 )
             process = subprocess.Popen(
-                [sys.executable, "-m", "posttrain.runtime.worker", str(work), str(os.getpid())],
+                supervised_command("posttrain.runtime.worker", str(work), end_signal=signal.SIGKILL),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -103,7 +105,7 @@ class ProcessRunner:
             assert self._forkserver is not None, "a forked step has a forkserver"
             self._forkserver.receive()
         if handle.status is not None and handle.pid is not None:
-            with contextlib.suppress(ProcessLookupError):  # leftover child processes of the step
+            with contextlib.suppress(ProcessLookupError):  # in case that its supervisor was killed
                 os.killpg(handle.pid, signal.SIGKILL)
             handle.pid = None
         return handle.status
@@ -115,7 +117,7 @@ class ProcessRunner:
         if not now:
             os.kill(handle.pid, signal.SIGTERM)
             return
-        os.killpg(handle.pid, signal.SIGKILL)
+        kill_tree(handle.pid)
         if handle.process is not None:
             handle.process.wait()
 

@@ -4,13 +4,17 @@ A cast never rounds a value, drops it or makes it null. A value that does not fi
 names the row.
 """
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.sources.type_inference import is_readable_as, mismatch_message
+from posttrain.runtime.turn_fields import check_turn_fields
 from posttrain.spec.column_types import Columns, Type
-from posttrain.spec.sql_types import column_type, quote_identifier, sql_type
+from posttrain.spec.message_fields import MESSAGE_FIELDS
+from posttrain.spec.sql_types import column_type, quote_identifier, sql_type, struct_fields
 
+_COLUMNS_PER_QUERY = 500
 _JSON_TYPES = {
     "text": "'VARCHAR', 'BIGINT', 'UBIGINT', 'DOUBLE', 'BOOLEAN'",
     "integer": "'BIGINT', 'UBIGINT'",
@@ -22,7 +26,14 @@ _JSON_TYPES = {
 def load_json_columns(connection: Any, table: str, columns: Columns) -> None:
     """Create the table `source` from a table whose columns are all JSON."""
     for name, type in columns.items():
-        _check_values(connection, table, name, type)
+        if type == "messages":
+            check_turn_fields(connection, table, name)
+    for group in _column_groups(columns):
+        bad = [f"count_if({_misfit_condition(name, columns[name])})" for name in group]
+        counts = connection.execute(f"SELECT {', '.join(bad)} FROM {table}").fetchone()
+        for name, count in zip(group, counts, strict=True):
+            if count:
+                _report_misfit(connection, table, name, columns[name])
     _create_source(
         connection,
         table,
@@ -48,13 +59,21 @@ def load_typed_columns(connection: Any, table: str, columns: Columns) -> None:
     sql_types = {str(row[0]): str(row[1]) for row in rows}
     check_columns_exist(columns, found)
     for name, type in columns.items():
-        if not is_readable_as(type, found[name]):
+        if type == "messages" and _has_message_fields(sql_types[name]):
+            check_turn_fields(connection, table, name)
+        elif not is_readable_as(type, found[name]):
             raise StepError(mismatch_message(name, type, sql_types[name]))
     _create_source(
         connection,
         table,
         {name: _convert_expression(quote_identifier(name), type) for name, type in columns.items()},
     )
+
+
+def _has_message_fields(sql: str) -> bool:
+    """Whether a database type is a list of structs with `role` and `content` as text, and maybe more."""
+    fields = struct_fields(sql.removesuffix("[]")) or {}
+    return sql.endswith("[]") and all(fields.get(name) == "VARCHAR" for name in MESSAGE_FIELDS)
 
 
 def check_columns_exist(columns: Columns, found: Columns) -> None:
@@ -71,29 +90,41 @@ def _create_source(connection: Any, table: str, expressions: dict[str, str]) -> 
 
 def check_columns_not_empty(connection: Any, table: str, columns: Columns) -> None:
     """Raise StepError for a column that is null in every row: its name is probably wrong."""
-    for name in columns:
-        values, rows = connection.execute(
-            f"SELECT count({quote_identifier(name)}), count(*) FROM {table}"
-        ).fetchone()
-        if rows and not values:
-            raise StepError(f"the column `{name}` is null in every row", "correct `columns`")
+    for group in _column_groups(columns):
+        counts = ", ".join(f"count({quote_identifier(name)})" for name in group)
+        rows, *values = connection.execute(f"SELECT count(*), {counts} FROM {table}").fetchone()
+        for name, count in zip(group, values, strict=True):
+            if rows and not count:
+                raise StepError(f"the column `{name}` is null in every row", "correct `columns`")
 
 
-def _check_values(connection: Any, table: str, name: str, type: Type) -> None:
-    """Raise StepError for the first row whose value does not fit the type."""
+def _column_groups(columns: Columns) -> Iterator[Sequence[str]]:
+    """The columns in groups, one query for each.
+
+    The time of a query grows with the width of the table. One query for each column takes minutes."""
+    names = list(columns)
+    for start in range(0, len(names), _COLUMNS_PER_QUERY):
+        yield names[start : start + _COLUMNS_PER_QUERY]
+
+
+def _misfit_condition(name: str, type: Type) -> str:
+    """An SQL condition that is true if the JSON value of a column does not fit the type."""
     column = quote_identifier(name)
     not_null = f"{column} IS NOT NULL AND json_type({column}) != 'NULL'"
-    bad = connection.execute(
+    return f"{not_null} AND NOT coalesce({_type_condition(column, type)}, false)"
+
+
+def _report_misfit(connection: Any, table: str, name: str, type: Type) -> NoReturn:
+    """Raise StepError for the first row whose value does not fit the type."""
+    column = quote_identifier(name)
+    row, value = connection.execute(
         f"SELECT row_number, {column} FROM (SELECT row_number() OVER () AS row_number, {column} FROM {table})"
-        f" WHERE {not_null} AND NOT coalesce({_type_condition(column, type)}, false)"
-        " ORDER BY row_number LIMIT 1"
+        f" WHERE {_misfit_condition(name, type)} ORDER BY row_number LIMIT 1"
     ).fetchone()
-    if bad is not None:
-        shown = str(bad[1]) if len(str(bad[1])) <= 80 else f"{str(bad[1])[:77]}..."
-        raise StepError(
-            f"row {bad[0]}: {mismatch_message(name, type, shown)}",
-            "correct the row or declare another type",
-        )
+    shown = str(value) if len(str(value)) <= 80 else f"{str(value)[:77]}..."
+    raise StepError(
+        f"row {row}: {mismatch_message(name, type, shown)}", "correct the row or declare another type"
+    )
 
 
 def _type_condition(value: str, type: Type, depth: int = 0) -> str:
@@ -120,6 +151,9 @@ def _cast_expression(value: str, type: Type) -> str:
     """An SQL expression that casts the JSON value to this type."""
     if type == "any":
         return value
+    if type == "messages":  # a cast to a struct rejects other fields, even without a value
+        turn = "{'role': turn ->> '$.role', 'content': turn ->> '$.content'}"
+        return f"list_transform(CAST({value} AS JSON[]), lambda turn: {turn})"
     return f"({value} ->> '$')" if type == "text" else f"CAST({value} AS {sql_type(type)})"
 
 

@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.duckdb_files import compression_of, load_parquet, open_for_duckdb
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.sources.column_casting import (
     check_columns_exist,
@@ -30,7 +31,7 @@ def read_files(
     JSON and JSON Lines have no header. There, a declared column that no row has is an error.
     """
     for number, (path, kind) in enumerate(zip(paths, formats, strict=True)):
-        _READERS[kind](connection, str(path), kind, columns)
+        _READERS[kind](connection, path, kind, columns)
         connection.execute(f"ALTER TABLE source RENAME TO piece{number}")
     pieces = " UNION ALL ".join(f"SELECT * FROM piece{number}" for number in range(len(paths)))
     connection.execute(f"CREATE TABLE source AS {pieces}")
@@ -38,25 +39,26 @@ def read_files(
         check_columns_not_empty(connection, "source", columns)
 
 
-def _json(connection: Any, path: str, kind: str, columns: Columns) -> None:
+def _json(connection: Any, path: Path, kind: str, columns: Columns) -> None:
     json_columns = "{" + ", ".join(f"{_sql_string(name)}: 'JSON'" for name in columns) + "}"
-    connection.execute(
-        "CREATE OR REPLACE TABLE input_rows AS SELECT * FROM"
-        f" read_json(?, format='{_JSON_FORMATS[kind]}', columns={json_columns})",
-        [path],
-    )
+    with open_for_duckdb([path]) as files:
+        connection.execute(
+            "CREATE OR REPLACE TABLE input_rows AS SELECT * FROM read_json(?,"
+            f" format='{_JSON_FORMATS[kind]}', compression='{compression_of(path)}', columns={json_columns})",
+            [files],
+        )
     load_json_columns(connection, "input_rows", columns)
 
 
-def _delimited(connection: Any, path: str, kind: str, columns: Columns) -> None:
+def _delimited(connection: Any, path: Path, kind: str, columns: Columns) -> None:
     """Load CSV or TSV with the compiler's parser: that of DuckDB guesses at comments and skipped lines."""
     import pyarrow
 
     connection.execute("DROP TABLE IF EXISTS input_rows")
-    with pyarrow.input_stream(path, compression="detect") as file:
+    with pyarrow.input_stream(str(path), compression="detect") as file:
         text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
         try:
-            rows = iter(read_rows(Path(path).name, kind, text))
+            rows = iter(read_rows(path.name, kind, text))
             _load_batches(connection, rows, columns)
         except ValueError as error:
             raise StepError(str(error), "correct the file, or save it again as UTF-8") from None
@@ -80,8 +82,8 @@ def _load_batches(connection: Any, rows: Iterator[tuple[int, TextRow]], columns:
         connection.unregister("cells")
 
 
-def _parquet(connection: Any, path: str, kind: str, columns: Columns) -> None:
-    connection.execute("CREATE OR REPLACE TABLE input_rows AS SELECT * FROM read_parquet(?)", [path])
+def _parquet(connection: Any, path: Path, kind: str, columns: Columns) -> None:
+    load_parquet(connection, "input_rows", [path])
     load_typed_columns(connection, "input_rows", columns)
 
 

@@ -13,6 +13,7 @@ from posttrain.runtime.sources.type_inference import (
     find_gaps,
     infer_columns,
     is_readable_as,
+    turn_fields,
 )
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.column_types import Columns, check_column_types
@@ -72,14 +73,16 @@ def infer(params: Files, contents: Sequence[bytes]) -> InferredSchema:
         if params.columns is None:
             raise ValueError(f"cannot infer the columns of `{hidden}`; add `columns` with their types")
         gaps = {**_parquet_gaps(params, kinds, contents), **find_gaps(params.columns, places, rows)}
-        return InferredSchema(columns=params.columns, rows=None, nulls=gaps)
+        return InferredSchema(
+            columns=params.columns, rows=None, nulls=gaps, turn_fields=turn_fields(places, rows)
+        )
     if not rows:
         raise ValueError("the files have no rows")
     columns = _declared_columns(params, infer_columns(rows), texts=_has_cells(kinds))
     gaps = find_gaps(columns, places, rows)
     if params.columns is not None and not _has_cells(kinds):
         _check_columns_not_empty(gaps)
-    return InferredSchema(columns=columns, rows=len(rows), nulls=gaps)
+    return InferredSchema(columns=columns, rows=len(rows), nulls=gaps, turn_fields=turn_fields(places, rows))
 
 
 def _has_cells(kinds: Sequence[str]) -> bool:
@@ -154,7 +157,7 @@ EXTENSION = Source(
     files=lambda params: params.path,
     infer=infer,
     infers_from_prefix=True,
-    version=2,
+    version=3,
     stack=("duckdb",),
 )
 

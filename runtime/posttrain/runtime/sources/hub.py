@@ -40,6 +40,7 @@ EXTENSION = Source(
     network=True,
     secrets=(HUB_CREDENTIAL,),
     stack=("datasets", "duckdb"),
+    version=2,
 )
 
 

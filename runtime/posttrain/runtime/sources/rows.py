@@ -5,7 +5,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from posttrain.runtime.sources.type_inference import check_declared_columns, find_gaps, infer_columns
+from posttrain.runtime.sources.type_inference import (
+    check_declared_columns,
+    find_gaps,
+    infer_columns,
+    turn_fields,
+)
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.column_types import Columns, check_column_types
 from posttrain.spec.extension import InferredSchema, Params, Source
@@ -32,7 +37,12 @@ def columns(params: InlineRows) -> Columns:
 def infer(params: InlineRows, contents: Sequence[bytes]) -> InferredSchema:
     places = [f"row {number}" for number in range(1, len(params.rows) + 1)]
     known = columns(params)
-    return InferredSchema(columns=known, rows=len(params.rows), nulls=find_gaps(known, places, params.rows))
+    return InferredSchema(
+        columns=known,
+        rows=len(params.rows),
+        nulls=find_gaps(known, places, params.rows),
+        turn_fields=turn_fields(places, params.rows),
+    )
 
 
 EXTENSION = Source(

@@ -5,8 +5,13 @@ from typing import Any, cast
 
 from posttrain.spec.column_types import Columns, Type, is_assignable
 from posttrain.spec.extension import NullStats
+from posttrain.spec.message_fields import MESSAGE_FIELDS, lost_field
 
 _NULL = "nothing"  # the type of a null, assignable to every other type
+
+
+# Most values of wide rows are scalars.
+_SCALAR_TYPES: Mapping[type, Type] = {type(None): _NULL, bool: "boolean", float: "number", str: "text"}
 
 
 def infer_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
@@ -14,13 +19,19 @@ def infer_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
     types: Columns = {}
     for row in rows:
         for name, value in row.items():
-            types[name] = _join_types(types.get(name, _NULL), type_of(value))
+            found = _SCALAR_TYPES.get(type(value)) or type_of(value)
+            known = types.get(name)
+            if known is None:
+                types[name] = found
+            elif found != known:
+                types[name] = _join_types(known, found)
     return {name: "any" if _NULL in type else type for name, type in types.items()}
 
 
 _MESSAGE_ADVICE = (
-    "a message has `role` and `content`, both text, and no other keys; for turns with other keys, omit the"
-    " type and add the step `conversations: {column: ..., role_key: role, content_key: content}`"
+    "a message has `role` and `content`, both text, and no other keys, which would be lost; for turns with"
+    " other keys, declare the column as `any` and add the step"
+    " `conversations: {column: ..., role_key: role, content_key: content, ignored_keys: [...]}`"
 )
 
 
@@ -52,9 +63,22 @@ def _list_type(values: list[Any]) -> Type:
 
 
 def _is_turn(value: Any) -> bool:
-    """Whether the value is a message: `role` and `content`, both text, and no other keys."""
+    """Whether the value is a message: `role` and `content`, both text, and no other keys with a value."""
     turn = cast(dict[str, Any], value) if isinstance(value, dict) else {}
-    return turn.keys() == {"role", "content"} and all(isinstance(part, str) for part in turn.values())
+    return all(isinstance(turn.get(name), str) for name in MESSAGE_FIELDS) and lost_field(turn) is None
+
+
+def turn_fields(places: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """The fields with a value in the turns of each column of lists, with the first row that has them."""
+    found: dict[str, dict[str, str]] = {}
+    for place, row in zip(places, rows, strict=True):
+        for name, value in row.items():
+            for turn in cast(list[Any], value) if isinstance(value, list) else []:
+                fields = cast(dict[str, Any], turn) if isinstance(turn, dict) else {}
+                for field in fields:
+                    if lost_field({field: fields[field]}, ()) is not None:
+                        found.setdefault(name, {}).setdefault(field, place)
+    return found
 
 
 def _join_types(left: Type, right: Type) -> Type:

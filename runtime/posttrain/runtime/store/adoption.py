@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posttrain.runtime import atomic_io
-from posttrain.runtime.store.checksums import with_checksum
+from posttrain.runtime.store.document_files import write_document
 from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.integrity import integrity_problem
 from posttrain.runtime.store.key_diff import describe_change
 from posttrain.runtime.store.products import Product, Store
 
 if TYPE_CHECKING:
     from posttrain.spec.plan import Step
+    from posttrain.spec.product_manifest import Manifest
 
 
 ADOPTABLE_PARTS = ("environment", "extensions")
@@ -30,9 +32,9 @@ class AdoptionError(Exception):
 
 def differing_parts(step: "Step", product: Product, store: Store) -> tuple[list[str], list[str]]:
     """The differing parts of the key of a product and of a step: the adoptable ones, and the others."""
-    before: Mapping[str, str] = product.manifest["key_parts"]
+    before: Mapping[str, str] = product.manifest.key_parts
     names = sorted(n for n in {*before, *step.key_parts} if before.get(n) != step.key_parts.get(n))
-    values: Mapping[str, Any] = product.manifest["key_values"]
+    values: Mapping[str, Any] = product.manifest.key_values
     others = [
         name
         for name in names
@@ -47,7 +49,7 @@ def _is_adoptable_change(name: str, was: Any, now: Any, store: Store) -> bool:
     if name == "extensions":
         return was.keys() == now.keys()  # other versions, not other extensions
     if name.startswith("input."):
-        return was["part"] == now["part"] and _same_bytes(was["key"], now["key"], store)
+        return was.get("part") == now["part"] and _same_bytes(str(was.get("key")), now["key"], store)
     return name == "environment"
 
 
@@ -59,25 +61,28 @@ def _same_bytes(was: str, now: str, store: Store) -> bool:
 
 
 def _original_key(product: Product) -> str:
-    return str(product.manifest.get("adopted", {}).get("from", product.key))
+    return product.manifest.adopted.from_ if product.manifest.adopted else product.key
 
 
 def find_adoptable(step: "Step", store: Store) -> Product:
     """The newest product that a step can adopt. Raises `AdoptionError` with the other differences."""
     nearest: tuple[int, str] | None = None
     fitting: list[Product] = []
+    damaged = False
     for key in store.all_keys():
         product = store.find(key)
-        if product is None or product.manifest["kind"] != step.kind or key == step.key:
+        damaged = damaged or product is None
+        if product is None or product.manifest.kind != step.kind or key == step.key:
             continue
         _, others = differing_parts(step, product, store)
         if not others:
             fitting.append(product)
-        elif product.manifest["step"] == step.id and (nearest is None or len(others) < nearest[0]):
+        elif product.manifest.step == step.id and (nearest is None or len(others) < nearest[0]):
             nearest = len(others), _describe_differences(step, product, others)
     if fitting:
         return max(fitting, key=lambda product: (product.folder / "manifest.json").stat().st_mtime_ns)
-    raise AdoptionError(nearest[1] if nearest else f"the store has no older product of `{step.id}`")
+    reason = nearest[1] if nearest else f"the store has no older product of `{step.id}`"
+    raise AdoptionError(f"{reason}; `recipe verify` lists damaged products" if damaged else reason)
 
 
 def _describe_differences(step: "Step", product: Product, others: list[str]) -> str:
@@ -86,13 +91,13 @@ def _describe_differences(step: "Step", product: Product, others: list[str]) -> 
         if name.startswith("input.") and name[6:] in step.inputs:
             reasons.append(f"its input `{step.inputs[name[6:]].step}` changed (adopt or run that step first)")
         else:
-            reasons.append(describe_change(name, product.manifest["key_values"], step.key_values))
+            reasons.append(describe_change(name, product.manifest.key_values, step.key_values))
     return f"not only the environment differs from {product.key[:10]}: {'; '.join(reasons)}"
 
 
 def adopt(home: Home, step: "Step", old: Product, because: str) -> Product:
     """Publish an older product under the key of the step, by hard links. The caller holds the lock."""
-    damage = home.store.integrity_problem(old)
+    damage = integrity_problem(old)
     if damage is not None:
         raise AdoptionError(f"the older product {old.key[:10]} is damaged: {damage}")
     adoptable, _ = differing_parts(step, old, home.store)
@@ -102,21 +107,30 @@ def adopt(home: Home, step: "Step", old: Product, because: str) -> Product:
     staged.mkdir(parents=True)
     _link_files(old.files, staged / "files")
     shutil.copytree(old.record, staged / "record")
-    adopted = {"from": _original_key(old), "differs": adoptable, "because": because, "at": round(time.time())}
-    manifest = {name: value for name, value in old.manifest.items() if name != "checksum"} | {
-        "key": step.key,
-        "step": step.id,
-        "key_parts": dict(step.key_parts),
-        "key_values": dict(step.key_values),
-        "adopted": adopted,
-    }
-    atomic_io.write_json(staged / "manifest.json", with_checksum(manifest))
+    write_document(staged / "manifest.json", _adopting_manifest(step, old, adoptable, because))
     atomic_io.sync_tree(staged)
     home.store.publish(step.key, staged)
     shutil.rmtree(home.workdir(step.key), ignore_errors=True)
     adopted_product = home.store.find(step.key)
     assert adopted_product is not None, "the adopted product is in the store"
     return adopted_product
+
+
+def _adopting_manifest(step: "Step", old: Product, adoptable: list[str], because: str) -> "Manifest":
+    """The manifest of an older product under the key of the step."""
+    from posttrain.spec.document_reader import create_document
+    from posttrain.spec.product_manifest import Adoption, Manifest
+
+    adopted = {"from": _original_key(old), "differs": adoptable, "because": because, "at": round(time.time())}
+    fields = {
+        **dict(old.manifest),
+        "key": step.key,
+        "step": step.id,
+        "key_parts": step.key_parts,
+        "key_values": step.key_values,
+        "adopted": Adoption.model_validate(adopted),
+    }
+    return create_document(Manifest, **fields)
 
 
 def _link_files(files: Path, to: Path) -> None:

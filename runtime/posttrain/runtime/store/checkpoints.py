@@ -9,7 +9,9 @@ import shutil
 from pathlib import Path
 
 from posttrain.runtime import atomic_io
-from posttrain.runtime.store.checksums import read_checksummed, with_checksum
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.store.document_files import read_document, write_document
+from posttrain.spec.document_json import DocumentError, NewerFormatError
 
 _NAME = re.compile(r"checkpoint-(\d+)\Z")
 MANIFEST = "complete.json"
@@ -18,11 +20,14 @@ _CHUNK_BYTES = 1 << 18  # fits in the CPU cache
 
 def finalize(checkpoint: Path) -> None:
     """Flush a checkpoint to the disk and write its manifest, which declares it complete."""
+    from posttrain.spec.document_reader import create_document
+    from posttrain.spec.step_records import CheckpointManifest
+
     files = {
         name: {"xxh3": _xxh3(path)} for name, path in atomic_io.iter_files(checkpoint) if name != MANIFEST
     }
     atomic_io.sync_tree(checkpoint)
-    atomic_io.write_json(checkpoint / MANIFEST, with_checksum({"files": files}))
+    write_document(checkpoint / MANIFEST, create_document(CheckpointManifest, files=files))
     atomic_io.sync_folder(checkpoint.parent)
 
 
@@ -43,11 +48,19 @@ def prune(folder: Path, keep: int, also: Path | None = None) -> None:
 
 
 def latest_intact(folder: Path) -> Path | None:
-    """The newest complete and undamaged checkpoint. Newer, invalid ones are deleted."""
+    """The newest complete and undamaged checkpoint. Newer, invalid ones are deleted.
+
+    Raises StepError for a checkpoint of a newer release, which is not damaged.
+    """
     for path in reversed(_list_checkpoints(folder)):
-        if is_intact(path):
+        try:
+            check(path)
+        except NewerFormatError as error:
+            raise StepError(str(error), error.advice) from None
+        except DocumentError:
+            shutil.rmtree(path)
+        else:
             return path
-        shutil.rmtree(path)
     return None
 
 
@@ -75,15 +88,18 @@ def _list_checkpoints(folder: Path) -> list[Path]:
     return sorted(found, key=checkpoint_step)
 
 
-def is_intact(checkpoint: Path) -> bool:
-    """Whether a checkpoint matches its manifest."""
-    manifest = read_checksummed(checkpoint / MANIFEST)
-    if manifest is None:
-        return False
-    try:
-        return all(_xxh3(checkpoint / name) == item["xxh3"] for name, item in manifest["files"].items())
-    except (KeyError, OSError):
-        return False
+def check(checkpoint: Path) -> None:
+    """Compare a checkpoint with its manifest. Raises `DocumentError` when it is damaged."""
+    from posttrain.spec.step_records import CheckpointManifest
+
+    manifest = read_document(CheckpointManifest, checkpoint / MANIFEST)
+    for name, item in manifest.files.items():
+        try:
+            matches = _xxh3(checkpoint / name) == item.xxh3
+        except OSError:
+            matches = False
+        if not matches:
+            raise DocumentError(f"{checkpoint / name} does not match {MANIFEST}", CheckpointManifest.ADVICE)
 
 
 def _xxh3(path: Path) -> str:

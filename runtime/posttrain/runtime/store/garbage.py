@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from posttrain.runtime.store.file_locks import is_held, try_lock
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import DamagedJournal, Journal
+from posttrain.runtime.store.product_outline import base_keys
 from posttrain.runtime.store.runs import load_plan, run_key
 
 if TYPE_CHECKING:
@@ -111,8 +112,7 @@ def _referenced_keys(home: Home, runs: Sequence[Path]) -> set[str]:
         key = pending.pop()
         if key not in referenced:
             referenced.add(key)
-            product = home.store.find_manifest(key)
-            pending += product.base_keys if product else ()
+            pending += base_keys(home.store.root / key)
     return referenced
 
 
@@ -149,7 +149,7 @@ def _unreferenced_products(home: Home, referenced: set[str]) -> Iterator[Garbage
     for key in home.store.all_keys():
         if key not in referenced:
             product = home.store.find_manifest(key)
-            of = f" of {product.manifest['step']}" if product else ""
+            of = f" of {product.manifest.step}" if product else ""
             yield GarbageItem(
                 kind="product",
                 path=home.store.root / key,

@@ -1,12 +1,27 @@
-"""Verifies products and the products that they depend on, before a step reads them."""
+"""Verifies products and the products that they depend on, before a step or a user reads them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
 
-from posttrain.runtime.store.products import Product, Store
+from posttrain.runtime import atomic_io
 from posttrain.spec.record import record
 
 # The stat data of the files of a product at the time of their verification.
 _FileStats = tuple[tuple[str, int, int, int], ...]
+
+
+class StoredProduct(Protocol):
+    """A product or its outline."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def files(self) -> Path: ...
+    @property
+    def digests(self) -> Mapping[str, str]: ...
+    @property
+    def base_keys(self) -> tuple[str, ...]: ...
 
 
 @record
@@ -17,37 +32,49 @@ class Damage:
     reason: str
 
 
+def integrity_problem(product: StoredProduct) -> str | None:
+    """The first file that does not match its digest, as text; None when the product is intact."""
+    for name, expected in product.digests.items():
+        path = product.files / name
+        if not path.is_file():
+            return f"{name} is missing"
+        if atomic_io.sha256_file(path) != expected:
+            return f"{name} does not match the digest in its manifest"
+    return None
+
+
 class IntegrityChecker:
     """Verifies the digests of a product once per run, and later only the stat data of its files."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, find: Callable[[str], StoredProduct | None]) -> None:
+        """`find` finds a product by its key."""
+        self._find = find
         self._verified: dict[str, _FileStats] = {}
 
-    def check(self, product: Product) -> Damage | None:
+    def check(self, product: StoredProduct) -> Damage | None:
         """The damage of a product or of one that it depends on; None when all are intact."""
         problem = self._check_files(product)
         if problem is not None:
             return Damage(product.key, problem)
         for key in product.base_keys:
-            base = self._store.find(key)
+            base = self._find(key)
             damage = self.check(base) if base else Damage(key, "it is missing from the store")
             if damage is not None:
                 return damage
         return None
 
-    def _check_files(self, product: Product) -> str | None:
+    def _check_files(self, product: StoredProduct) -> str | None:
         stats = tuple(_stat_files(product))
         if self._verified.get(product.key) == stats:
             return None
-        problem = self._store.integrity_problem(product)
+        problem = integrity_problem(product)
         if problem is None:
             self._verified[product.key] = stats
         return problem
 
 
-def _stat_files(product: Product) -> Iterator[tuple[str, int, int, int]]:
-    for name in product.manifest["files"]:
+def _stat_files(product: StoredProduct) -> Iterator[tuple[str, int, int, int]]:
+    for name in product.digests:
         try:
             found = (product.files / name).stat()
         except OSError:

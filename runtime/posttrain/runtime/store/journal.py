@@ -58,6 +58,8 @@ class Journal:
     def __init__(self, path: Path, *, read: bool = False) -> None:
         if read and not path.exists():
             raise DamagedJournal(f"the journal {path} is missing")
+        if read and not path.stat().st_size:  # SQLite would take it for a new database
+            raise DamagedJournal(f"the journal {path} is empty")
         self._path = path
         self._db = sqlite3.connect(path, isolation_level=None)
         try:
@@ -118,7 +120,7 @@ class Journal:
 
     def get(self, name: str, default: Any = None) -> Any:
         row = self._db.execute("SELECT value FROM run WHERE name = ?", (name,)).fetchone()
-        return json.loads(row[0]) if row else default
+        return self._parse(row[0]) if row else default
 
     def add_steps(self, steps: list[tuple[str, str, Mapping[str, Any]]]) -> None:
         """Add the steps of the run in plan order: id, key and estimate."""
@@ -143,7 +145,24 @@ class Journal:
         rows = self._db.execute(
             f"SELECT {', '.join((*_SCALAR_COLUMNS, *_JSON_COLUMNS))} FROM step ORDER BY place"
         ).fetchall()
-        return [_parse_row(row) for row in rows]
+        return [self._parse_row(row) for row in rows]
+
+    def _parse_row(self, row: tuple[Any, ...]) -> JournalEntry:
+        plain = dict(zip(_SCALAR_COLUMNS, row, strict=False))
+        packed: dict[str, Any] = {}
+        for name, text in zip(_JSON_COLUMNS, row[len(_SCALAR_COLUMNS) :], strict=True):
+            packed[name] = self._parse(text)
+            if not isinstance(packed[name], dict):
+                raise DamagedJournal(f"the journal {self._path} is damaged ({name} is not a JSON object)")
+        if not all(isinstance(plain[name], str) for name in ("id", "key", "state", "reason", "advice")):
+            raise DamagedJournal(f"the journal {self._path} is damaged (a column has binary data)")
+        return JournalEntry(**plain, **packed)
+
+    def _parse(self, text: Any) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, TypeError, RecursionError):
+            raise DamagedJournal(f"the journal {self._path} is damaged (a value is not JSON)") from None
 
     def integrity_problem(self) -> str | None:
         """The result of SQLite's integrity check; None when the file is intact."""
@@ -157,11 +176,3 @@ class Journal:
 
 _SCALAR_COLUMNS = ("id", "key", "state", "reason", "advice", "attempt", "began", "ended")
 _JSON_COLUMNS = ("cost", "facts", "estimate")
-
-
-def _parse_row(row: tuple[Any, ...]) -> JournalEntry:
-    plain = dict(zip(_SCALAR_COLUMNS, row, strict=False))
-    packed = {
-        name: json.loads(text) for name, text in zip(_JSON_COLUMNS, row[len(_SCALAR_COLUMNS) :], strict=True)
-    }
-    return JournalEntry(**plain, **packed)

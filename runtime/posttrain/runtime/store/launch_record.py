@@ -3,27 +3,29 @@
 A product is cached for every launch that has the same key. The record tells which one produced it.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posttrain.runtime.store.products import Product
 
 if TYPE_CHECKING:
     from posttrain.spec.plan import Step
+    from posttrain.spec.product_manifest import LaunchRecord
 
 
 _NODES = 1  # a step runs on one machine
 
 
-def launch_record(step: "Step") -> dict[str, Any]:
+def launch_record(step: "Step") -> "LaunchRecord":
     """The launch of a step, for the manifest of its product."""
-    return {
-        "nodes": _NODES,
-        "processes": step.launch.processes,
-        "strategy": step.launch.strategy,
-        "engine": step.launch.engine,
-        "micro_batch_size": _micro_batch_size(step),
-    }
+    from posttrain.spec.product_manifest import LaunchRecord
+
+    return LaunchRecord(
+        nodes=_NODES,
+        processes=step.launch.processes,
+        strategy=step.launch.strategy,
+        engine=step.launch.engine,
+        micro_batch_size=_micro_batch_size(step),
+    )
 
 
 def cache_note(product: Product, step: "Step") -> str:
@@ -33,13 +35,13 @@ def cache_note(product: Product, step: "Step") -> str:
 
 def launch_difference(product: Product, step: "Step") -> str:
     """The differences of the launch that produced a product from the plan's, as text."""
-    before, now = product.manifest["launch"], launch_record(step)
+    before, now = product.manifest.launch, launch_record(step)
     texts: list[tuple[str, str]] = []
-    if any(before[name] != now[name] for name in ("nodes", "processes", "strategy")):
+    if (before.nodes, before.processes, before.strategy) != (now.nodes, now.processes, now.strategy):
         texts.append((_processes_text(before), _processes_text(now)))
-    if before["micro_batch_size"] != now["micro_batch_size"]:
+    if before.micro_batch_size != now.micro_batch_size:
         texts.append((_micro_batch_text(before), _micro_batch_text(now)))
-    if before["engine"] != now["engine"]:
+    if before.engine != now.engine:
         texts.append((_engine_text(before), _engine_text(now)))
     if not texts:
         return ""
@@ -55,16 +57,16 @@ def _micro_batch_size(step: "Step") -> int | None:
     return size if isinstance(size, int) else None
 
 
-def _processes_text(launch: Mapping[str, Any]) -> str:
-    if launch["processes"] == 1:
+def _processes_text(launch: "LaunchRecord") -> str:
+    if launch.processes == 1:
         return "1 process"
-    return f"{launch['processes']} processes ({launch['strategy']})"
+    return f"{launch.processes} processes ({launch.strategy})"
 
 
-def _micro_batch_text(launch: Mapping[str, Any]) -> str:
-    size = launch["micro_batch_size"]
+def _micro_batch_text(launch: "LaunchRecord") -> str:
+    size = launch.micro_batch_size
     return "no micro_batch_size" if size is None else f"micro_batch_size {size}"
 
 
-def _engine_text(launch: Mapping[str, Any]) -> str:
-    return f"the engine {launch['engine']}" if launch["engine"] else "no engine"
+def _engine_text(launch: "LaunchRecord") -> str:
+    return f"the engine {launch.engine}" if launch.engine else "no engine"

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.store.document_files import read_limited
 from posttrain.spec.record import record
 
 
@@ -26,10 +27,10 @@ class PlanOutline:
 def read_plan_outline(run: Path) -> PlanOutline | None:
     """The outline of a run's plan; None when it is not readable. Commands that run steps read all of it."""
     try:
-        plan = json.loads((run / "plan.json").read_text(encoding="utf-8"))
+        plan = json.loads(read_limited(run / "plan.json").decode())
         steps = tuple(_outline_step(step) for step in plan["steps"])
         return PlanOutline(name=_text(plan["name"]), steps=steps)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -8,19 +8,28 @@ A product is published by one rename of a complete folder that is on the disk. T
 cover the files; the checksum of the manifest covers facts and verdicts.
 """
 
-import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posttrain.runtime import atomic_io
-from posttrain.runtime.store.checksums import read_checksummed, with_checksum
+from posttrain.runtime.store.document_files import read_document, write_document
+from posttrain.runtime.store.product_outline import (
+    BASE_FILE,
+    ProductOutline,
+    base_keys,
+    files_have_sizes,
+    read_product_outline,
+)
+from posttrain.spec.document_json import DocumentError, NewerFormatError
 from posttrain.spec.keys import digest
 from posttrain.spec.record import record
 
-FORMAT = 2
+if TYPE_CHECKING:
+    from posttrain.spec.product_manifest import Manifest
+
 _QUARANTINE = ".damaged"
 
 
@@ -30,7 +39,7 @@ class Product:
 
     key: str
     folder: Path
-    manifest: Mapping[str, Any]
+    manifest: "Manifest"
 
     @property
     def files(self) -> Path:
@@ -42,30 +51,39 @@ class Product:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        return self.manifest["facts"]
+        return self.manifest.facts
+
+    @property
+    def cost(self) -> Mapping[str, float]:
+        return self.manifest.cost
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The expected size of every file."""
+        return {name: item.size for name, item in self.manifest.files.items()}
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """The sha256 of every file."""
+        return {name: item.sha256 for name, item in self.manifest.files.items()}
 
     @property
     def content_digest(self) -> str:
         """One digest of the files of the product, independent of its key."""
-        return digest({name: item["sha256"] for name, item in self.manifest["files"].items()})
+        return digest(self.digests)
 
     @property
     def adoption_note(self) -> str:
         """Where an adopted product comes from, as text; empty for any other product."""
-        found = self.manifest.get("adopted")
-        if not found:
+        found = self.manifest.adopted
+        if found is None:
             return ""
-        return f"adopted from {found['from'][:10]} ({' and '.join(found['differs'])}): {found['because']}"
+        return f"adopted from {found.from_[:10]} ({' and '.join(found.differs)}): {found.because}"
 
     @property
     def base_keys(self) -> tuple[str, ...]:
         """The keys of the products that this one requires: the base model of an adapter."""
-        from posttrain.runtime.models.peft_adapters import BASE_FILE
-
-        if BASE_FILE not in self.manifest["files"]:
-            return ()
-        found = atomic_io.read_json(self.files / BASE_FILE)
-        return (str(found["key"]),) if isinstance(found, dict) and "key" in found else ()
+        return base_keys(self.folder) if BASE_FILE in self.digests else ()
 
 
 class Store:
@@ -75,19 +93,43 @@ class Store:
     def find(self, key: str) -> Product | None:
         """The product of a key, if all its files exist with the expected size."""
         product = self.find_manifest(key)
-        if product is None:
-            return None
-        return (
-            product if all(_has_expected_size(product, name) for name in product.manifest["files"]) else None
-        )
+        return product if product and files_have_sizes(product.files, product.sizes) else None
 
     def find_manifest(self, key: str) -> Product | None:
         """The product of a key by its manifest, without a check of its files."""
-        folder = self.root / key
-        manifest = read_checksummed(folder / "manifest.json")
-        if manifest is None or manifest["format"] != FORMAT:
+        try:
+            return self.read(key)
+        except DocumentError:
             return None
+
+    def find_outline(self, key: str) -> ProductOutline | None:
+        """The outline of the product of a key, for commands that start without pydantic."""
+        return read_product_outline(self.root / key)
+
+    def read(self, key: str) -> Product:
+        """The product of a key by its manifest. Raises `DocumentError` when the manifest is not valid."""
+        from posttrain.spec.product_manifest import Manifest
+
+        folder = self.root / key
+        path = folder / "manifest.json"
+        manifest = read_document(Manifest, path)
+        if manifest.key != key:
+            raise DocumentError(f"{path}: it belongs under the key {manifest.key}", Manifest.ADVICE)
         return Product(key, folder, manifest)
+
+    def manifest_error(self, key: str) -> DocumentError | None:
+        """Why the product of a key is not usable; None when it is, or when there is none."""
+        if not (self.root / key).exists():
+            return None
+        try:
+            self.read(key)
+        except DocumentError as error:
+            return error
+        return None
+
+    def is_newer(self, key: str) -> bool:
+        """Whether a newer release made the product of a key, so that this one cannot judge it."""
+        return isinstance(self.manifest_error(key), NewerFormatError)
 
     def all_keys(self) -> list[str]:
         """All keys with a folder in the store, complete or not."""
@@ -100,16 +142,6 @@ class Store:
         quarantine = self.root / _QUARANTINE
         yield from sorted(quarantine.iterdir()) if quarantine.is_dir() else ()
 
-    def integrity_problem(self, product: Product) -> str | None:
-        """The first file that does not match its digest, as text; None when the product is intact."""
-        for name, item in product.manifest["files"].items():
-            path = product.files / name
-            if not path.is_file():
-                return f"{name} is missing"
-            if atomic_io.sha256_file(path) != item["sha256"]:
-                return f"{name} does not match the digest in its manifest"
-        return None
-
     def quarantine(self, key: str) -> Path | None:
         """Move the folder of a key to the quarantine, so that the product can be rebuilt."""
         folder = self.root / key
@@ -120,32 +152,22 @@ class Store:
         folder.rename(target)
         return target
 
-    def commit(
-        self, key: str, files: Path, record: Path, digests: Mapping[str, Any], about: Mapping[str, Any]
-    ) -> Product:
+    def commit(self, manifest: "Manifest", files: Path, record: Path) -> Product:
         """Publish a finished step, whose files are on the disk already. Moves `files` and `record` away."""
         self.root.mkdir(parents=True, exist_ok=True)
         staged = files.parent / "commit"
         if staged.exists():
             shutil.rmtree(staged)
         staged.mkdir()
-        manifest = with_checksum({"format": FORMAT, "key": key, "files": dict(digests), **about})
         files.rename(staged / "files")
         record.rename(staged / "record")
         atomic_io.sync_tree(staged / "record")
-        atomic_io.write_json(staged / "manifest.json", manifest)
-        self.publish(key, staged)
-        return Product(key, self.root / key, manifest)
+        write_document(staged / "manifest.json", manifest)
+        self.publish(manifest.key, staged)
+        return Product(manifest.key, self.root / manifest.key, manifest)
 
     def publish(self, key: str, staged: Path) -> None:
         """Rename a complete folder, which is on the disk, to its key."""
         self.quarantine(key)  # an unusable product, because of which the step ran again
         staged.rename(self.root / key)
         atomic_io.sync_folder(self.root)
-
-
-def _has_expected_size(product: Product, name: str) -> bool:
-    try:  # os.lstat on a string, because this runs for every file of every step
-        return os.lstat(f"{product.folder}/files/{name}").st_size == product.manifest["files"][name]["size"]
-    except OSError:
-        return False

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posttrain.runtime import atomic_io
+from posttrain.runtime.store.document_files import read_document
 from posttrain.runtime.store.file_locks import try_lock
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
 from posttrain.runtime.store.plan_outline import StepOutline, read_plan_outline
+from posttrain.runtime.store.product_outline import ProductOutline
 from posttrain.runtime.store.products import Product
 from posttrain.spec.canonical_json import canonical_json
+from posttrain.spec.document_json import DocumentError
 from posttrain.spec.keys import digest
 
 if TYPE_CHECKING:
@@ -129,11 +132,18 @@ def find_step_product(home: Home, run: Path, id: str) -> Product | None:
     return home.store.find(key) if key else None
 
 
+def find_step_outline(home: Home, run: Path, id: str) -> ProductOutline | None:
+    """The outline of the product of a step, if the product is complete."""
+    key = find_step_key(run, id)
+    outline = home.store.find_outline(key) if key else None
+    return outline if outline is not None and outline.is_complete else None
+
+
 def find_step_record(home: Home, run: Path, id: str) -> Path | None:
     """The folder with the events and the log of a step: in the store, or in its working directory."""
-    product = find_step_product(home, run, id)
-    if product is not None:
-        return product.record
+    outline = find_step_outline(home, run, id)
+    if outline is not None:
+        return outline.record
     key = find_step_key(run, id)
     work = home.workdir(key) / "record" if key else None
     return work if work is not None and work.exists() else None
@@ -147,8 +157,13 @@ def plan_digest(run: Path) -> str:
 def load_plan(run: Path) -> "Plan | None":
     """The plan of a run; None when it is not readable."""
     try:
-        from posttrain.spec.plan import plan_from_json
-
-        return plan_from_json((run / "plan.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return read_plan(run)
+    except DocumentError:
         return None
+
+
+def read_plan(run: Path) -> "Plan":
+    """The plan of a run. Raises `DocumentError`."""
+    from posttrain.spec.plan import Plan
+
+    return read_document(Plan, run / "plan.json")

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from posttrain.spec.document_json import DocumentError, NewerFormatError
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
@@ -31,3 +33,8 @@ class VerifyProgress:
 
     def count(self, what: str, number: int = 1) -> None:
         self.counts[what] += number
+
+
+def finding_text(error: DocumentError) -> str:
+    """The problem of a record. The advice is left out where the repair is the advice."""
+    return error.full_text if isinstance(error, NewerFormatError) else str(error)

@@ -41,7 +41,8 @@ def verify_home(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
 
 def total_bytes(home: Home) -> int:
     """The bytes of all products, for a progress bar."""
-    return sum(product_bytes(home.store, key) for key in home.store.all_keys())
+    found = map(home.store.find_outline, home.store.all_keys())
+    return sum(product_bytes(outline) for outline in found if outline is not None)
 
 
 def repair(home: Home, finding: Finding) -> str:

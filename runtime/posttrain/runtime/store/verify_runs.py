@@ -4,25 +4,25 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from sqlite3 import DatabaseError
-from typing import TYPE_CHECKING
 
 from posttrain.runtime.store.file_locks import is_held
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import DamagedJournal, Journal
-from posttrain.runtime.store.runs import load_plan, plan_digest, run_key
-from posttrain.runtime.store.verify_findings import Finding, VerifyProgress
-
-if TYPE_CHECKING:
-    from posttrain.spec.plan import Plan
-
+from posttrain.runtime.store.runs import plan_digest, read_plan, run_key
+from posttrain.runtime.store.verify_findings import Finding, VerifyProgress, finding_text
+from posttrain.spec.document_json import DocumentError, printable_name
+from posttrain.spec.document_reader import document_from_dict
+from posttrain.spec.journal_records import JournalStep
+from posttrain.spec.plan import Plan
 
 _JOURNAL = "journal.sqlite"
+_RUN_FILES = ("plan.json", _JOURNAL, "report.html")
 
 
 def verify_runs(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
     for run in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
         # A client that died before it wrote its plan left an empty folder, with nothing to verify.
-        if not run.is_dir() or not (run / "plan.json").exists():
+        if not run.is_dir() or not any((run / name).exists() for name in _RUN_FILES):
             continue
         progress.count("runs")
         if is_held(home.run_lock(run)):
@@ -32,9 +32,13 @@ def verify_runs(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
 
 
 def _verify_run(home: Home, run: Path, progress: VerifyProgress) -> Iterator[Finding]:
-    plan = load_plan(run)
-    if plan is None:
-        yield Finding(kind="run", name=run.name, step="plan", problem="its plan is not readable")
+    plan: Plan | None = None
+    try:
+        plan = read_plan(run)
+    except DocumentError as error:
+        exists = (run / "plan.json").exists()
+        text = f"its plan is not readable: {finding_text(error)}" if exists else "its plan is missing"
+        yield Finding(kind="run", name=run.name, step="plan", problem=text)
     try:
         journal = Journal(run / _JOURNAL, read=True)
     except (DamagedJournal, DatabaseError, OSError) as error:
@@ -42,7 +46,7 @@ def _verify_run(home: Home, run: Path, progress: VerifyProgress) -> Iterator[Fin
         return
     try:
         what = journal.integrity_problem() or _find_mismatch(run, plan, journal, progress)
-    except DatabaseError as error:
+    except (DamagedJournal, DatabaseError) as error:
         what = str(error)
     finally:
         journal.close()
@@ -54,7 +58,7 @@ def _verify_run(home: Home, run: Path, progress: VerifyProgress) -> Iterator[Fin
             progress.count("products of runs are missing from the store: the next run rebuilds them", missing)
 
 
-def _journal_finding(home: Home, run: Path, plan: "Plan | None", what: str) -> Finding:
+def _journal_finding(home: Home, run: Path, plan: Plan | None, what: str) -> Finding:
     rebuild = None if plan is None else partial(_rebuild_journal, home, run, plan)
     return Finding(
         kind="run",
@@ -66,22 +70,29 @@ def _journal_finding(home: Home, run: Path, plan: "Plan | None", what: str) -> F
     )
 
 
-def _find_mismatch(run: Path, plan: "Plan | None", journal: Journal, progress: VerifyProgress) -> str | None:
+def _find_mismatch(run: Path, plan: Plan | None, journal: Journal, progress: VerifyProgress) -> str | None:
     entries = journal.entries()
     progress.count("journal rows", len(entries))
+    for entry in entries:
+        try:
+            document_from_dict(JournalStep, vars(entry))
+        except DocumentError as error:
+            return f"the row of {printable_name(entry.id)} is damaged: {error}"
     known = journal.get("plan")
     if plan is None:
         return None
     if known is not None and known != plan_digest(run):
         return "the plan is not the one that the journal was started with"
     expected = [(step.id, run_key(step, run.name)) for step in plan.steps]
-    # The client can have died between the plan and the first row.
-    if entries and [(entry.id, entry.key) for entry in entries] != expected:
+    # The client can have died between the plan and the first row, but not after it wrote a report.
+    if (entries or (run / "report.html").exists()) and [
+        (entry.id, entry.key) for entry in entries
+    ] != expected:
         return "its steps do not match the plan"
     return None
 
 
-def _count_missing_products(home: Home, run: Path, plan: "Plan") -> int:
+def _count_missing_products(home: Home, run: Path, plan: Plan) -> int:
     """The number of finished products of the plan that are missing from the store."""
     journal = Journal(run / _JOURNAL, read=True)
     ended = {entry.key for entry in journal.entries() if entry.state in ("done", "cached")}
@@ -89,7 +100,7 @@ def _count_missing_products(home: Home, run: Path, plan: "Plan") -> int:
     return sum(not (home.store.root / key).exists() for key in ended)
 
 
-def _rebuild_journal(home: Home, run: Path, plan: "Plan") -> None:
+def _rebuild_journal(home: Home, run: Path, plan: Plan) -> None:
     """Rebuild the journal from the plan (the steps) and the store (the finished ones)."""
     old = run / _JOURNAL
     if old.exists():
@@ -103,7 +114,7 @@ def _rebuild_journal(home: Home, run: Path, plan: "Plan") -> None:
     for id, key in keys.items():
         product = home.store.find(key)
         if product is not None:
-            known = {"facts": dict(product.facts), "cost": dict(product.manifest["cost"])}
+            known = {"facts": dict(product.facts), "cost": dict(product.cost)}
             journal.update_step(
                 id, "cached", reason="rebuilt from the store, because the journal was damaged", **known
             )

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.store import checkpoints, workdir
-from posttrain.runtime.store.checksums import read_checksummed
 from posttrain.runtime.store.file_locks import is_held
 from posttrain.runtime.store.home import Home
-from posttrain.runtime.store.verify_findings import Finding, VerifyProgress
+from posttrain.runtime.store.verify_findings import Finding, VerifyProgress, finding_text
 from posttrain.runtime.store.verify_products import dangling_links
+from posttrain.spec.document_json import DocumentError, NewerFormatError
 
 
 def verify_workdirs(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
@@ -32,32 +32,44 @@ def verify_workdirs(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
 def _verify_workdir(work: Path, progress: VerifyProgress) -> Iterator[Finding]:
     step = atomic_io.read_json(work / "record" / "step.json")
     id = str(step["id"]) if isinstance(step, dict) and "id" in step else "?"
-    for path, what in _find_problems(work, progress):
+    for path, problem in _find_problems(work, progress):
+        newer = isinstance(problem, NewerFormatError)
         yield Finding(
             kind="work",
             name=work.name,
             step=id,
-            problem=what,
-            repair=partial(_remove, path),
+            problem=finding_text(problem),
+            repair=None if newer else partial(_remove, path),
             repair_note="removed: the step resumes from an intact checkpoint, or starts over",
         )
 
 
-def _find_problems(work: Path, progress: VerifyProgress) -> Iterator[tuple[Path, str]]:
+def _find_problems(work: Path, progress: VerifyProgress) -> Iterator[tuple[Path, DocumentError]]:
     """Each damaged file or folder, with the problem."""
     for checkpoint in checkpoints.complete_checkpoints(work / "checkpoints"):
         progress.count("checkpoints")
-        if not checkpoints.is_intact(checkpoint):
-            yield checkpoint, f"{checkpoint.name} does not match its manifest"
+        try:
+            checkpoints.check(checkpoint)
+        except DocumentError as error:
+            yield checkpoint, error
     receipt = work / "receipt.json"
     if receipt.exists():
         progress.count("receipts")
-        if read_checksummed(receipt) is None:
-            yield receipt, "its receipt does not match its checksum"
-        elif not (work / "commit").exists() and workdir.load_receipt(work, check_digests=True) is None:
-            yield receipt, "its product does not match its receipt"
+        problem = _receipt_problem(work)
+        if problem is not None:
+            yield receipt, problem
     for link in dangling_links(work):
-        yield link, f"the link {link.relative_to(work)} is dangling"
+        yield link, DocumentError(f"the link {link.relative_to(work)} is dangling")
+
+
+def _receipt_problem(work: Path) -> DocumentError | None:
+    try:
+        workdir.read_receipt(work)
+    except DocumentError as error:
+        return error
+    if (work / "commit").exists() or workdir.load_receipt(work, check_digests=True) is not None:
+        return None
+    return DocumentError("its product does not match its receipt")
 
 
 def _remove(path: Path) -> None:

@@ -8,20 +8,23 @@ work/KEY/files/          the product under construction
 work/KEY/receipt.json    written by the worker when the product is complete, with its digests
 """
 
+import math
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posttrain.runtime import atomic_io, errors
-from posttrain.runtime.errors import NO_SPACE, StepError
-from posttrain.runtime.store.checksums import read_checksummed
+from posttrain.runtime import atomic_io
+from posttrain.runtime.errors import NO_SPACE, StepError, failure_record
+from posttrain.runtime.store.document_files import read_document, write_document
 from posttrain.runtime.store.launch_record import launch_record
 from posttrain.runtime.store.products import Product, Store
 from posttrain.spec.canonical_json import canonical_json
+from posttrain.spec.document_json import DocumentError
 
 if TYPE_CHECKING:
     from posttrain.spec.plan import Step
+    from posttrain.spec.step_records import Failure, Receipt
 
 
 def prepare(work: Path, step: "Step", inputs: Mapping[str, Path], recipe_dir: Path) -> None:
@@ -35,10 +38,20 @@ def prepare(work: Path, step: "Step", inputs: Mapping[str, Path], recipe_dir: Pa
     files = {
         role: _copy_user_file(work, recipe_dir / file.path, file.sha256) for role, file in step.files.items()
     }
-    earlier = atomic_io.read_json(work / "job.json")
-    attempt = earlier["attempt"] + 1 if isinstance(earlier, dict) else 1
-    job = {"attempt": attempt, "inputs": {r: str(p) for r, p in inputs.items()}, "files": files}
-    atomic_io.write_json(work / "job.json", job, sync=False)
+    from posttrain.spec.step_records import Job
+
+    paths = {role: str(path) for role, path in inputs.items()}
+    job = Job(attempt=_earlier_attempts(work) + 1, inputs=paths, files=files)
+    write_document(work / "job.json", job, sync=False)
+
+
+def _earlier_attempts(work: Path) -> int:
+    from posttrain.spec.step_records import Job
+
+    try:
+        return read_document(Job, work / "job.json").attempt
+    except DocumentError:
+        return 0
 
 
 def _copy_user_file(work: Path, source: Path, sha256: str) -> str:
@@ -56,67 +69,113 @@ def _copy_user_file(work: Path, source: Path, sha256: str) -> str:
     return str(copy)
 
 
-def load_receipt(work: Path, *, check_digests: bool = False) -> dict[str, Any] | None:
+def write_receipt(work: Path, key: str, facts: Mapping[str, Any], cost: Mapping[str, float]) -> "Receipt":
+    """Flush the product to the disk, then write the receipt that declares it complete.
+
+    Raises StepError for a product that no manifest can describe.
+    """
+    from posttrain.spec.document_reader import create_document
+    from posttrain.spec.step_records import Receipt
+
+    files = atomic_io.sync_and_digest(work / "files")
+    try:
+        receipt = create_document(Receipt, key=key, files=files, facts=_as_json(facts), cost=cost)
+    except DocumentError as error:
+        raise StepError(f"invalid result of the step: {error}", "correct the names of its files") from None
+    write_document(work / "receipt.json", receipt)
+    return receipt
+
+
+def _as_json(value: Any) -> Any:
+    """Facts as JSON has them: a list for a tuple, null for a number that is not finite."""
+    if isinstance(value, Mapping):
+        return {str(name): _as_json(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def read_receipt(work: Path) -> "Receipt":
+    """The receipt of a step. Raises `DocumentError`."""
+    from posttrain.spec.step_records import Receipt
+
+    return read_document(Receipt, work / "receipt.json")
+
+
+def load_receipt(work: Path, *, check_digests: bool = False) -> "Receipt | None":
     """The receipt of a step that succeeded but is not in the store yet, if its product is complete.
 
     An earlier client can have died during the commit, after it moved the product; it is moved back.
     `check_digests` is for a product that this client did not watch until the end.
     """
-    receipt = read_checksummed(work / "receipt.json")
-    if receipt is None:
+    try:
+        receipt = read_receipt(work)
+    except DocumentError:
         return None
     for name in ("files", "record"):
         moved = work / "commit" / name
         if moved.exists() and not (work / name).exists():
             moved.rename(work / name)
     sizes = {name: path.stat().st_size for name, path in atomic_io.iter_files(work / "files")}
-    if sizes != {name: item["size"] for name, item in receipt["files"].items()}:
+    if sizes != {name: item.size for name, item in receipt.files.items()}:
         return None
-    matches = not check_digests or atomic_io.file_digests(work / "files") == receipt["files"]
+    expected = {name: item.model_dump() for name, item in receipt.files.items()}
+    matches = not check_digests or atomic_io.file_digests(work / "files") == expected
     return receipt if matches else None
 
 
-def commit(work: Path, step: "Step", key: str, receipt: Mapping[str, Any], store: Store) -> Product:
+def commit(work: Path, step: "Step", key: str, receipt: "Receipt", store: Store) -> Product:
     """Commit the finished step to the store and remove its working directory."""
-    about = {
-        "step": step.id,
-        "kind": step.kind,
-        "key_parts": dict(step.key_parts),
-        "key_values": dict(step.key_values),
-        "facts": receipt["facts"],
-        "cost": receipt["cost"],
-        "launch": launch_record(_started_step(work) or step),
-    }
-    digests = receipt["files"] if "files" in receipt else atomic_io.sync_and_digest(work / "files")
-    product = store.commit(key, work / "files", work / "record", digests, about)
+    from posttrain.spec.document_reader import create_document
+    from posttrain.spec.product_manifest import Manifest
+
+    manifest = create_document(
+        Manifest,
+        key=key,
+        step=step.id,
+        kind=step.kind,
+        key_parts=step.key_parts,
+        key_values=step.key_values,
+        files=receipt.files,
+        facts=receipt.facts,
+        cost=receipt.cost,
+        launch=launch_record(_started_step(work) or step),
+    )
+    product = store.commit(manifest, work / "files", work / "record")
     clear(work)
     return product
 
 
 def _started_step(work: Path) -> "Step | None":
     """The step as its worker got it. An earlier client can have started it with another launch."""
-    found = atomic_io.read_json(work / "record" / "step.json")
-    from posttrain.spec.plan import step_from_dict
+    from posttrain.spec.plan import Step
 
-    return step_from_dict(found) if isinstance(found, dict) else None
+    try:
+        return read_document(Step, work / "record" / "step.json")
+    except DocumentError:
+        return None
 
 
 def clear(work: Path) -> None:
     shutil.rmtree(work, ignore_errors=True)
 
 
-def timeout_failure(step: "Step") -> dict[str, Any]:
+def timeout_failure(step: "Step") -> "Failure":
     message = f"timeout after {step.timeout_minutes:g} minutes"
-    return errors.failure_record(
+    return failure_record(
         StepError(message, "raise timeout_minutes; the next run resumes from the last checkpoint")
     )
 
 
-def read_failure(work: Path, status: int, step: "Step") -> dict[str, Any]:
+def read_failure(work: Path, status: int, step: "Step") -> "Failure":
     """The failure of a step: as the step recorded it, or derived from its exit status."""
-    failure = atomic_io.read_json(work / "failure.json")
-    if isinstance(failure, dict):
-        return failure
+    from posttrain.spec.step_records import Failure
+
+    if (work / "failure.json").exists():
+        try:
+            return read_document(Failure, work / "failure.json")
+        except DocumentError as error:
+            return failure_record(StepError(f"the step failed, and {error}", error.advice))
     if status == NO_SPACE:
         message = "the disk is full: the step could not even record its failure"
         advice = "free space and run again; finished steps stay in the store"
@@ -130,7 +189,7 @@ def read_failure(work: Path, status: int, step: "Step") -> dict[str, Any]:
         message, advice = f"the step was killed by signal {-status}", "see `recipe logs STAGE`"
     else:
         message, advice = f"the step exited with status {status} and no receipt", "see `recipe logs STAGE`"
-    return errors.failure_record(StepError(message, advice, retriable=status < 0))
+    return failure_record(StepError(message, advice, retriable=status < 0))
 
 
 def _memory_estimate(step: "Step") -> str:

@@ -1,13 +1,13 @@
 """Follows the metrics of a step in its events, in the working directory or in the store."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from posttrain.runtime import atomic_io
+from posttrain.runtime.events import parse_event
 from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.product_outline import read_product_outline
 
 EVENTS_FILE = "events.jsonl"
 
@@ -41,20 +41,19 @@ class MetricsReader:
         for event in self._new_events():
             if event["kind"] == "started":
                 self._seen.clear()
-            elif event["kind"] == "metrics":
-                step = event["step"]
+            elif event["kind"] == "metrics" and isinstance(step := event.get("step"), int):
                 self._seen[step] += 1
                 self.last_point = (max(step, self.last_point[0]), event["at"])
                 yield MetricPoint((step, self._seen[step]), _numeric_values(event["values"]), event["at"])
 
     def summary_point(self) -> tuple[int, dict[str, float], float]:
         """The summary of a finished step: its eval metrics and its cost."""
-        manifest = atomic_io.read_json(self._product / "manifest.json") or {}
+        outline = read_product_outline(self._product)
         found: dict[str, float] = {}
-        for name, metric in manifest.get("facts", {}).get("metrics", {}).items():
+        for name, metric in outline.facts.get("metrics", {}).items() if outline else ():
             shown = {f"eval/{name}": "value", f"eval/{name}/low": "low", f"eval/{name}/high": "high"}
             found |= {tag: metric[part] for tag, part in shown.items() if metric[part] is not None}
-        found |= {f"cost/{name}": value for name, value in manifest.get("cost", {}).items()}
+        found |= {f"cost/{name}": value for name, value in outline.cost.items()} if outline else {}
         step, at = self.last_point
         return step, _numeric_values(found), at or self._manifest_time()
 
@@ -72,7 +71,7 @@ class MetricsReader:
         complete = data.rfind(b"\n") + 1
         self._offset += complete
         for line in data[:complete].splitlines():
-            event = _parse_event(line)
+            event = parse_event(line)
             if event is not None:
                 yield event
 
@@ -83,14 +82,6 @@ class MetricsReader:
                 self._offset = 0
             file.seek(self._offset)
             return file.read()
-
-
-def _parse_event(line: bytes) -> dict[str, Any] | None:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return None
-    return event if isinstance(event, dict) and "kind" in event else None
 
 
 def _numeric_values(values: Mapping[str, Any]) -> dict[str, float]:

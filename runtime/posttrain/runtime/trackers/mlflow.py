@@ -13,6 +13,7 @@ EXTENSION = Tracker(
     summary="MLflow: the server at MLFLOW_TRACKING_URI, or a database under .recipe/tracking/mlflow.",
     module="mlflow",
     extra="trackers",
+    variables=("MLFLOW_*", "DATABRICKS_*"),
 )
 _KEY_TAG = "posttrain.key"
 _MAX_PARAM = 250  # characters of a parameter that every server accepts

@@ -1,35 +1,40 @@
 """Starts the process that feeds the trackers, and prints its warnings."""
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
-import sys
+import time
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
 from posttrain.runtime.catalog import CATALOG
+from posttrain.runtime.child_process import supervised_command
+from posttrain.runtime.process_environment import tracker_environment
+from posttrain.runtime.process_tree import kill_tree
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.runs import run_key
 from posttrain.runtime.trackers.tracker_process import TRACKED_KINDS, WARNINGS_FILE, feed_state_path
 from posttrain.spec.extension import Tracker
 from posttrain.spec.plan import Plan
 
+_TRACKER_MODULE = "posttrain.runtime.trackers.tracker_process"
 _CLOSE_TIMEOUT = 60.0  # seconds for the trackers to accept the remaining metrics after the run
+_POLL_SECONDS = 0.1
 Note = Callable[[str], None]
 
 
 class TrackerLauncher:
     """A context manager around the execution of a plan. Its failures do not affect the run."""
 
-    def __init__(self, plan: Plan, home: Home, run: Path, note: Note) -> None:
+    def __init__(self, plan: Plan, home: Home, run: Path, note: Note, stops_now: Callable[[], bool]) -> None:
         self._plan = plan
         self._home = home
         self._run = run
         self._note = note
+        self._stops_now = stops_now
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
 
@@ -54,35 +59,43 @@ class TrackerLauncher:
 
     def _start(self, trackers: Sequence[str]) -> None:
         self._log = (self._run / "tracking.log").open("ab")
-        about = [str(self._home.root), str(self._run), str(os.getpid())]
+        about = [str(self._home.root), str(self._run)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "posttrain.runtime.trackers.tracker_process", *about, *trackers],
+            supervised_command(_TRACKER_MODULE, *about, *trackers, end_signal=signal.SIGKILL),
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=subprocess.STDOUT,
+            env=tracker_environment(_declared_variables(trackers), os.environ),
             start_new_session=True,  # Ctrl-C must not reach the trackers
         )
 
     def _stop(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None, "stdin is a pipe"
         process.stdin.close()
-        try:
-            process.wait(_CLOSE_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self._note(
-                f"tracking: timeout after {_CLOSE_TIMEOUT:g} s; the next run sends the remaining metrics"
-            )
-        # Also kills child processes of the tracker's library.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        start = time.monotonic()
+        while process.poll() is None and self._may_wait(time.monotonic() - start):
+            time.sleep(_POLL_SECONDS)
+        if process.poll() is None:
+            waited = time.monotonic() - start
+            self._note(f"tracking: timeout after {waited:.0f} s; the next run sends the remaining metrics")
+            kill_tree(process.pid)
         process.wait()
         if self._log is not None:
             self._log.close()
+
+    def _may_wait(self, waited: float) -> bool:
+        """Whether there is time to wait for the trackers. A request to stop now leaves none."""
+        return waited < _CLOSE_TIMEOUT and not self._stops_now()
 
     def _print_warnings(self) -> None:
         for line in _read_text(self._run / WARNINGS_FILE).splitlines():
             warning = json.loads(line)
             self._note(f"tracking: {warning['step']}: {warning['message']}")
+
+
+def _declared_variables(trackers: Sequence[str]) -> list[str]:
+    found = [CATALOG.find("tracker", name) for name in trackers]
+    return [pattern for one in found if isinstance(one, Tracker) for pattern in one.variables]
 
 
 def installed_trackers(trackers: Sequence[str], note: Note) -> list[str]:

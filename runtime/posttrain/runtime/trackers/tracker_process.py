@@ -1,6 +1,6 @@
 """The process that feeds trackers.
 
-`python -m posttrain.runtime.trackers.tracker_process HOME RUN PARENT TRACKER...`
+`python -m posttrain.runtime.trackers.tracker_process HOME RUN TRACKER...`
 
 It follows the run through the events on the disk, so that a slow, hanging or failing tracker cannot
 delay a step. It runs until its standard input is closed, sends the remaining metrics, and writes
@@ -104,8 +104,7 @@ class _StepFollower:
 
 
 if __name__ == "__main__":
-    from posttrain.runtime.worker import die_with_parent, exit_process
+    from posttrain.runtime.worker import exit_process
 
-    die_with_parent(int(sys.argv[3]))
-    follow_run(Home(Path(sys.argv[1])), Path(sys.argv[2]), sys.argv[4:])
+    follow_run(Home(Path(sys.argv[1])), Path(sys.argv[2]), sys.argv[3:])
     exit_process(0)

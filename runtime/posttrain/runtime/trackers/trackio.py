@@ -13,6 +13,7 @@ EXTENSION = Tracker(
     summary="Trackio. Open it with `TRACKIO_DIR=.recipe/tracking/trackio trackio show`.",
     module="trackio",
     extra="trackers",
+    variables=("TRACKIO_*", "HF_TOKEN"),
 )
 
 

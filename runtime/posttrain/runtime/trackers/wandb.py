@@ -13,6 +13,7 @@ EXTENSION = Tracker(
     summary="Weights & Biases. With WANDB_MODE=offline it writes files for a later `wandb sync`.",
     module="wandb",
     extra="trackers",
+    variables=("WANDB_*", "NETRC"),
 )
 _INIT_TIMEOUT = 30  # seconds to wait for the service
 

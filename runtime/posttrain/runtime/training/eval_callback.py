@@ -1,18 +1,21 @@
 """Runs the in-loop evaluations of a training stage, reports them as events, and applies early stopping."""
 
 import shutil
+import time
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import atomic_io
-from posttrain.runtime.distributed.full_weights import unsharded_model
 from posttrain.runtime.distributed.process_group import broadcast, is_rank_zero
+from posttrain.runtime.environments.eval_episodes import TokenCounter
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.models.context_length import context_length
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.store import checkpoints
 from posttrain.runtime.training.early_stopping import EarlyStopping
-from posttrain.runtime.training.inloop_eval import build_evals
+from posttrain.runtime.training.inloop_eval import build_evals, preserve_training_state
+from posttrain.runtime.training.inloop_generation import InLoopGenerator, open_generator
 from posttrain.spec.extension import Schedule
 from posttrain.spec.step_params.train_params import TrainStepParams
 
@@ -22,8 +25,7 @@ _STATE_FILE = "early_stopping.json"
 class EvalCallback:
     """Evaluates a training stage at the steps that its `evaluate` section sets; does nothing without one.
 
-    Only rank 0 evaluates, and the other processes wait, so that judges and environments get each request
-    once.
+    Rank 0 evaluates, so that judges and environments get each request once. All processes generate.
     """
 
     def __init__(self, context: StepContext[TrainStepParams], tokenizer: Any, schedule: Schedule) -> None:
@@ -43,16 +45,38 @@ class EvalCallback:
     def is_due(self, step: int) -> bool:
         return self.early_stopping is not None and (step % self._every == 0 or step == self._last)
 
-    def evaluate(self, step: int, model: Any) -> bool:
+    def longest_sequence(self) -> int:
+        """Return the tokens of the longest prompt with its completion, for the engine; 0 without evals.
+
+        Collective: all processes must call this.
+        """
+        return broadcast(max((one.longest_sequence(self._tokenizer) for one in self._evals), default=0))
+
+    def evaluate(self, step: int, trainer: Any) -> bool:
         """Evaluate the model after a step. Returns whether its weights must be saved as the best."""
         assert self.early_stopping is not None, "no evaluation is due without evals"
-        metrics: dict[str, float] = {}
-        with unsharded_model(model, self._context.step.launch.strategy):
-            for one in self._evals:
-                metrics |= one.evaluate(model, self._tokenizer)
-            metrics = broadcast(metrics)
-        self._context.events.emit("metrics", step=step, values={f"eval/{k}": v for k, v in metrics.items()})
+        began = time.monotonic()
+        with (
+            preserve_training_state(trainer.model),
+            open_generator(trainer, self._tokenizer, self._context.step.launch) as generator,
+        ):
+            metrics = broadcast(self._measure(generator, trainer.model))
+        values = {f"eval/{name}": value for name, value in metrics.items()}
+        seconds = {"cost/eval_seconds": time.monotonic() - began}
+        self._context.events.emit("metrics", step=step, values={**values, **seconds})
         return self.early_stopping.update(step, metrics) and self.early_stopping.keeps_best
+
+    def _measure(self, generator: InLoopGenerator, model: Any) -> dict[str, float]:
+        """Return the metrics on rank 0. The other processes generate for it."""
+        if not is_rank_zero():
+            generator.serve()
+            return {}
+        metrics: dict[str, float] = {}
+        counter = TokenCounter(self._tokenizer, context_length(model))
+        for one in self._evals:
+            metrics |= one.evaluate(generator, counter)
+        generator.finish()
+        return metrics
 
     @property
     def should_stop(self) -> bool:

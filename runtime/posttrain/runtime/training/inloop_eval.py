@@ -1,4 +1,4 @@
-"""Runs evals of the recipe on a model during training, without any effect on the training.
+"""Evals of the recipe that run during training, without any effect on the training.
 
 Completions are sampled with the settings and seed of the eval stage. All random states are restored
 afterwards.
@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from posttrain.runtime.engines.completion_log import Prompt
-from posttrain.runtime.engines.transformers_generator import generate
+from posttrain.runtime.environments.eval_episodes import TokenCounter, run_episodes
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.evaluation import metric_tables
 from posttrain.runtime.evaluation.score_completions import completion_rows, score_rows
+from posttrain.runtime.prompt_tokenization import tokenize_prompts
 from posttrain.runtime.prompts import build_prompts
 from posttrain.runtime.rewards.engine.graph import Graph
 from posttrain.runtime.rows_io import read_rows
 from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.training.inloop_generation import InLoopGenerator
 from posttrain.spec.step_params.eval_params import EvalStepParams
 from posttrain.spec.step_params.generation_params import SamplingOptions
 from posttrain.spec.step_params.train_params import TrainStepParams
@@ -34,11 +36,10 @@ class InLoopEval:
     prompts: list[Prompt]
     graph: Graph
 
-    def evaluate(self, model: Any, tokenizer: Any) -> dict[str, float]:
+    def evaluate(self, generator: InLoopGenerator, counter: TokenCounter) -> dict[str, float]:
         """Evaluate a model. Returns its metrics as EVAL.METRIC; metrics without a value are left out."""
         params = self.context.params
-        with preserve_training_state(model):
-            flat = self._generate_rows(model, tokenizer)
+        flat = self._generate_rows(generator, counter)
         score_rows(flat, self.graph)
         metric_tables.add_rates(flat, self.graph.returns)
         declared = metric_tables.metric_records(params.metrics)
@@ -50,28 +51,24 @@ class InLoopEval:
             if metric["value"] is not None
         }
 
-    def _generate_rows(self, model: Any, tokenizer: Any) -> list[dict[str, Any]]:
+    def longest_sequence(self, tokenizer: Any) -> int:
+        """Return the tokens of the longest prompt with its completion."""
+        lengths = (len(ids) for ids in tokenize_prompts(self.prompts, tokenizer))
+        return max(lengths) + self.context.params.sampling.max_tokens
+
+    def _generate_rows(self, generator: InLoopGenerator, counter: TokenCounter) -> list[dict[str, Any]]:
         """Generate a row for each completion, or for each episode if the eval has an environment."""
         params = self.context.params
         if params.environment is None:
-            completions = _generate(model, tokenizer, self.prompts, params.sampling, params.seed)
+            completions = generator.generate(self.prompts, params.sampling, params.seed)
             return completion_rows(self.rows, completions)
-        from posttrain.runtime.environments.eval_episodes import TokenCounter, run_episodes
-        from posttrain.runtime.models.context_length import context_length
 
         def generate_turns(
             prompts: Sequence[Prompt], sampling: SamplingOptions, seed: int, _name: str
         ) -> Any:
-            return _generate(model, tokenizer, prompts, sampling, seed)
+            return generator.generate(prompts, sampling, seed)
 
-        counter = TokenCounter(tokenizer, context_length(model))
         return run_episodes(self.context, self.rows, self.prompts, generate_turns, counter)
-
-
-def _generate(
-    model: Any, tokenizer: Any, prompts: Sequence[Prompt], sampling: SamplingOptions, seed: int
-) -> Any:
-    return generate(model, tokenizer, prompts, sampling, seed, lambda _done, _total: None)
 
 
 def build_evals(context: StepContext[TrainStepParams], tokenizer: Any) -> list[InLoopEval]:

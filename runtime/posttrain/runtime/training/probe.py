@@ -44,6 +44,9 @@ def probe(
     from posttrain.runtime.engines.transformers_generator import generate
     from posttrain.runtime.evaluation.score_completions import completion_rows, score_rows
     from posttrain.runtime.models.context_length import context_length
+    from posttrain.runtime.trl_compat.bounded_templates import bound_chat_templates
+
+    bound_chat_templates()
     from posttrain.runtime.models.model_loader import load_checkpoint, load_model, load_tokenizer
     from posttrain.runtime.prompt_tokenization import tokenize_prompts
     from posttrain.runtime.prompts import build_prompts

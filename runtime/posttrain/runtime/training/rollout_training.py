@@ -201,7 +201,12 @@ def train_on_rollouts(
     if launch.engine == "vllm":
         grows = context.params.environment is not None
         room = max_model_length(
-            launch, longest, params.max_completion_length, context_length(start.model), grows=grows
+            launch,
+            longest,
+            params.max_completion_length,
+            context_length(start.model),
+            grows=grows,
+            evaluated=loop.eval_callback.longest_sequence(),
         )
         patch_vllm_start(start, launch, context.work / "scratch")
     with run_vllm_server(context, room, loop.step) as server:

@@ -193,7 +193,7 @@ class TrainingLoop:
     def on_step_end(self, step: int, control: Any) -> None:
         """Called after each step, before the trainer saves its checkpoint."""
         if self.eval_callback.is_due(step):
-            better = self.eval_callback.evaluate(step, self.trainer.model)
+            better = self.eval_callback.evaluate(step, self.trainer)
             control.should_save = control.should_save or better or self.eval_callback.should_stop
             control.should_training_stop = control.should_training_stop or self.eval_callback.should_stop
         if (

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.turn_fields import check_row_turns
 from posttrain.spec.column_types import Columns, Type, is_assignable
 from posttrain.spec.extension import Method
 
@@ -129,6 +130,7 @@ def _check_turns(rows: Sequence[Row], name: str) -> None:
     _raise_for_rows(
         rows, wordless, f"a turn without text in `{name}`", "set `role` and `content` in every turn"
     )
+    check_row_turns(rows, name)
     if name not in _TARGET_COLUMNS:
         return
     roles = {turn["role"] for row in rows for turn in row[name]}

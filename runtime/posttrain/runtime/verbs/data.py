@@ -5,6 +5,7 @@ from typing import Any
 
 from posttrain.runtime.catalog import CATALOG, load_entry
 from posttrain.runtime.data.row_split import split_rows
+from posttrain.runtime.duckdb_files import load_parquet, write_parquet
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.rows_io import dataset_parts
@@ -36,8 +37,6 @@ def run(context: StepContext[DataStepParams]) -> None:
         _write(context, connection)
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
-        for file in context.files.values():  # show the names that the user knows
-            reason = reason.replace(str(file), file.name)
         advice = "fix the data, or download or save a truncated or corrupt file again"
         raise StepError(f"cannot build the dataset: {reason}", advice) from None
 
@@ -58,8 +57,8 @@ def _create_rows_table(context: StepContext[DataStepParams], connection: Any) ->
 
 
 def _load_product(connection: Any, table: str, folder: Path, part: str | None) -> None:
-    paths = [str(folder / f"{name}.parquet") for name in ([part] if part else dataset_parts(folder))]
-    connection.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM read_parquet(?)", [paths])
+    paths = [folder / f"{name}.parquet" for name in ([part] if part else dataset_parts(folder))]
+    load_parquet(connection, table, paths)
 
 
 def _apply_step(context: StepContext[DataStepParams], connection: Any, operation: Operation) -> None:
@@ -103,11 +102,8 @@ def _write(context: StepContext[DataStepParams], connection: Any) -> None:
     part_rows = connection.execute("SELECT __part FROM rows GROUP BY __part ORDER BY min(__row)").fetchall()
     parts = sorted((str(row[0]) for row in part_rows), key=lambda part: (part != "train", part))
     for part in parts or ["all"]:
-        path = context.out / f"{part}.parquet"
-        connection.execute(
-            f"COPY (SELECT * EXCLUDE (__row, __part) FROM rows WHERE __part = '{part}' ORDER BY __row)"
-            f" TO '{path}' (FORMAT parquet, COMPRESSION zstd)"
-        )
+        query = "SELECT * EXCLUDE (__row, __part) FROM rows WHERE __part = $1 ORDER BY __row"
+        write_parquet(connection, query, [part], context.out / f"{part}.parquet")
         count = connection.execute("SELECT count(*) FROM rows WHERE __part = ?", [part]).fetchone()[0]
         context.facts[f"rows.{part}"] = count
     (context.out / "parts.txt").write_text("\n".join(parts or ["all"]) + "\n", encoding="utf-8")

@@ -7,15 +7,17 @@ from typing import Any
 from posttrain.runtime import atomic_io
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.architectures.unsupported_checkpoints import CheckpointProblem, checkpoint_problem
 from posttrain.spec.extension import Verb
 from posttrain.spec.model_declaration import RandomInit, Tokenizer
+from posttrain.spec.model_files import MAX_FILE_BYTES
 from posttrain.spec.process_variables import HUB_CREDENTIAL
 from posttrain.spec.step_params.artifact_params import ModelStepParams
 
 EXTENSION = Verb(
     name="model",
     summary="A model folder with weights and tokenizer.",
-    version=2,
+    version=3,
     stack=("torch", "transformers", "tokenizers", "safetensors"),
     preload=("torch", "transformers.modeling_utils"),
 )
@@ -108,31 +110,57 @@ def _set_template(context: StepContext[ModelStepParams], tokenizer: Any) -> None
 
 def _convert(folder: Path, dtype: str) -> None:
     """Convert the weights to another dtype."""
-    from transformers import AutoModelForCausalLM
+    from posttrain.runtime.models.model_loader import load_model
 
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True)
+    model = load_model(folder, dtype=dtype)
     for path in (*folder.glob("*.safetensors"), *folder.glob("*.safetensors.index.json")):
         path.unlink()
     model.save_pretrained(folder)
 
 
 def check_published(folder: Path, name: str) -> None:
-    """Refuse a model that needs custom code or pickled weights."""
+    """Refuse a model that needs custom code or pickled weights, or of which a part would be lost."""
+    for file, most in MAX_FILE_BYTES.items():
+        if (folder / file).exists() and (folder / file).stat().st_size > most:
+            raise StepError(
+                f"the {file} of `{name}` has more than {most // 2**20} MiB, so it is not a file of a model",
+                "check its name and revision",
+            )
     config = atomic_io.read_json(folder / "config.json")
     if not isinstance(config, dict):
         problem = "is corrupt" if (folder / "config.json").exists() else "is missing, so it is not a model"
         advice = "check its name and revision, or download it again"
         raise StepError(f"the config.json of `{name}` {problem}", advice)
-    if "auto_map" in config and "model_type" not in config:
-        raise StepError(
-            f"`{name}` requires custom code (trust_remote_code), which posttrain does not run",
-            "use a model whose architecture is part of transformers",
-        )
+    _raise_for_problem(name, checkpoint_problem(config))
+    _raise_for_problem(name, checkpoint_problem(_complete_config(folder, name)))
+    if (folder / "adapter_config.json").exists():
+        raise StepError(f"`{name}` contains an adapter of PEFT", "merge it into its base model first")
     if not any(folder.glob("*.safetensors")):
         raise StepError(
             f"`{name}` has no safetensors weights",
             "other formats can run code when loaded: convert the weights to safetensors if you trust them",
         )
+
+
+def _raise_for_problem(name: str, problem: CheckpointProblem | None) -> None:
+    if problem is not None:
+        raise StepError(f"`{name}` {problem.reason}", problem.advice)
+
+
+def _complete_config(folder: Path, name: str) -> dict[str, Any]:
+    """The configuration with the defaults of its class: `config.json` may leave them out."""
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import AutoConfig
+
+    from posttrain.runtime.models.pretrained_weights import shorten_message
+
+    try:
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True).to_dict()
+    except (ValueError, OSError, StrictDataclassError) as error:
+        raise StepError(
+            f"the config.json of `{name}` is not one of a known architecture: {shorten_message(error)}",
+            "use a model that the installed transformers release supports without custom code",
+        ) from None
 
 
 def _fetch(folder: Path, name: str, revision: str | None) -> str | None:

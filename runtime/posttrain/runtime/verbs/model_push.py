@@ -24,7 +24,7 @@ def check_target(context: StepContext[ExportStepParams]) -> None:
     if push is None:
         return
     if push.folder is not None:
-        _check_replaceable(_target_folder(context, push.folder))
+        check_replaceable(_target_folder(context, push.folder))
     else:
         _read_token(context)
 
@@ -43,11 +43,15 @@ def push_model(context: StepContext[ExportStepParams]) -> None:
 
 def _target_folder(context: StepContext[ExportStepParams], folder: str) -> Path:
     """Resolve the target folder. A relative path starts at the parent of the home, which has `work/KEY`."""
-    home = context.work.resolve().parents[1]
-    return home.parent / Path(folder).expanduser()
+    return target_folder(context.work.resolve().parents[1], folder)
 
 
-def _check_replaceable(place: Path) -> None:
+def target_folder(home: Path, folder: str) -> Path:
+    return home.absolute().parent / Path(folder).expanduser()
+
+
+def check_replaceable(place: Path) -> None:
+    """Raise StepError for a folder with other content."""
     if place.exists() and not (
         place.is_dir() and ((place / MARKER_FILE).exists() or not any(place.iterdir()))
     ):
@@ -58,7 +62,7 @@ def _check_replaceable(place: Path) -> None:
 
 
 def _to_folder(context: StepContext[ExportStepParams], place: Path) -> None:
-    _check_replaceable(place)
+    check_replaceable(place)
     new, old = (place.with_name(f".{place.name}.{end}") for end in ("new", "old"))
     try:
         for leftover in (new, old):

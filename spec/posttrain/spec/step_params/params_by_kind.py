@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
+from posttrain.spec.document_reader import field_errors
 from posttrain.spec.plan import Step
 from posttrain.spec.step_params.artifact_params import (
     ExportStepParams,
@@ -39,14 +40,3 @@ def parse_step_params(step: Step) -> StepParams:
         return model.model_validate(step.params)
     except ValidationError as error:
         raise ValueError(field_errors(error)) from None
-
-
-def field_errors(error: ValidationError) -> str:
-    """The errors of a document in one line, each with the name of its field."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(_field_error(".".join(map(str, one["loc"])), one["msg"]) for one in found)
-
-
-def _field_error(name: str, message: str) -> str:
-    text = message[:1].lower() + message[1:]
-    return f"`{name}`: {text}" if name else text

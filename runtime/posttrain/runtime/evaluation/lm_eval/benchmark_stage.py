@@ -16,8 +16,10 @@ from posttrain.runtime.errors import Interrupted
 from posttrain.runtime.evaluation import metric_tables
 from posttrain.runtime.evaluation.lm_eval import harness, item_rows
 from posttrain.runtime.evaluation.lm_eval.task_loader import TaskLoader
+from posttrain.runtime.process_environment import without_secrets
 from posttrain.runtime.rows_io import write_rows
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.process_variables import HUB_CREDENTIAL
 from posttrain.spec.step_params.eval_params import BenchmarkStepParams
 from posttrain.spec.step_params.generation_params import ModelTarget
 
@@ -71,7 +73,9 @@ def _run_tasks(
                 if context.stop.requested:
                     raise Interrupted
                 context.events.emit("phase", name=_phase(context, model_spec, name, number, len(tasks.names)))
-                results[name] = harness.run_task(context, model, tasks.load(name), name)
+                with without_secrets(keep=(HUB_CREDENTIAL,)):  # its data can need the token of the hub
+                    task = tasks.load(name)
+                results[name] = harness.run_task(context, model, task, name)
                 atomic_io.write_json(folder / f"{name}.json", results[name])
     return [results[name] for name in tasks.names]
 

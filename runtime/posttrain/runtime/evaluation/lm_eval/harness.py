@@ -10,6 +10,7 @@ from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.evaluation.lm_eval import task_results
 from posttrain.runtime.process_environment import without_secrets
 from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.user_errors import foreign_traceback
 from posttrain.spec.step_params.eval_params import BenchmarkStepParams
 from posttrain.spec.step_params.generation_params import ModelTarget
 
@@ -66,7 +67,8 @@ def run_task(context: StepContext[BenchmarkStepParams], model: Any, task: Any, n
             raise
         except Exception as error:  # from the task's code, or its data
             message = f"the task {name} failed: {type(error).__name__}: {error}"
-            raise StepError(message, "see the step's log for the traceback") from error
+            advice = "fix the task, or leave it out; the traceback is in the log of the step"
+            raise StepError(message, advice, details=foreign_traceback(error)) from error
     assert result is not None, "lm-eval returns no result outside of rank 0"
     record = task_results.task_result(result, task, name)
     if params.num_fewshot is not None and record["shots"] != params.num_fewshot:

@@ -31,6 +31,8 @@ class Batch:
     """The rows of one call of an op."""
 
     count: int
+    # Where each row is in the batch of the graph, if a node gets only some of its rows.
+    places: Sequence[int] | None = None
     # The prompt number of each row.
     groups: Sequence[int] | None = None
     # User files by role; model folders and endpoints by name.

@@ -12,8 +12,11 @@ AnyFallback = Literal["abstain", "fail"] | bool | float
 FALLBACK_DESCRIPTION = "`abstain` leaves the row unscored, `fail` ends the step, a value replaces the result."
 
 
-def fallback_value(otherwise: AnyFallback, reason: str, advice: str = "") -> bool | float | None:
+def fallback_value(
+    otherwise: AnyFallback, reason: str, advice: str = "", details: str = ""
+) -> bool | float | None:
     """The value to use instead. Raises StepError for `fail`."""
     if otherwise == "fail":
-        raise StepError(reason, advice or "fix the cause, or set the fallback to `abstain`")
+        advice = advice or "fix the cause, or set the fallback to `abstain`"
+        raise StepError(reason, advice, details=details)
     return None if otherwise == "abstain" else otherwise

@@ -25,6 +25,7 @@ from posttrain.spec.step_params.train_params import TrainStepParams
 ScoringParams = TrainStepParams | EvalStepParams | GenerateStepParams
 
 _MAX_SLOW_NODES = 4
+_MEASURABLE_TYPES = ("number", "integer", "boolean")
 _MODEL_ROLE_PREFIX = "reward:"  # a reward model's input role is this prefix and its name
 
 
@@ -53,11 +54,12 @@ class Graph:
         files: Mapping[str, Path] | None = None,
         access: Mapping[str, EndpointAccess] | None = None,
         models: Mapping[str, Path] | None = None,
+        record: Path | None = None,
     ) -> "Graph":
         """Build a graph from its plan. `files` are user files by role, `models` are folders by name, and
-        `access` has the connection settings of endpoints."""
+        `access` has the connection settings of endpoints. Their tokens are logged in the folder `record`."""
         endpoints = {
-            name: connect_endpoint(endpoint, (access or {}).get(name))
+            name: connect_endpoint(name, endpoint, (access or {}).get(name), record)
             for name, endpoint in plan.endpoints.items()
         }
         return Graph(
@@ -79,7 +81,7 @@ class Graph:
             if role.startswith(_MODEL_ROLE_PREFIX)
         }
         assert params.reward is not None, "the step has no reward graph"
-        return Graph.from_plan(params.reward, context.files, params.access, models)
+        return Graph.from_plan(params.reward, context.files, params.access, models, context.work / "record")
 
     @property
     def columns(self) -> list[str]:
@@ -91,6 +93,14 @@ class Graph:
         """The nodes with names from the recipe. The reward is the last one."""
         named = [node.id for node in self.nodes if "." not in node.id and node.id != self.returns]
         return [*named, self.returns]
+
+    def measurable_columns(self, columns: Mapping[str, Column]) -> dict[str, Column]:
+        """The data columns that a metric can have as its node: the numbers and conditions that are read."""
+        return {
+            name: _clean_column(columns[name], type)
+            for name, type in self.reads.items()
+            if type in _MEASURABLE_TYPES and name in columns
+        }
 
     def evaluate(self, columns: Mapping[str, Column], groups: Sequence[int] | None = None) -> Scores:
         """Evaluate all nodes. `columns` has the completions and the data columns that the graph reads.

@@ -9,6 +9,7 @@ from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.rewards.engine.batch import Batch, Column, Operands, OpResult
+from posttrain.runtime.user_errors import FIX_EXTENSION, extension_traceback
 from posttrain.spec.extension import RewardOp
 from posttrain.spec.step_params.reward_params import RewardNode
 
@@ -63,7 +64,13 @@ def compute_node(node: Node, operands: Operands, unknown: frozenset[int], batch:
             result = _as_result(node.run(node.params, operands, batch), batch.count)
     except StepError as error:
         message = f"the reward node `{node.id}`: {error}"
-        raise StepError(message, error.advice, retriable=error.retriable) from None
+        raise StepError(message, error.advice, retriable=error.retriable, details=error.details) from None
+    except Exception as error:
+        details = extension_traceback(error)
+        if not details:
+            raise
+        message = f"the reward node `{node.id}`: {type(error).__name__}: {error}"
+        raise StepError(message, FIX_EXTENSION, details=details) from error
     return _mask_unknown(result, unknown, node) if unknown else result
 
 
@@ -94,7 +101,8 @@ def _compute_distinct(node: Node, operands: Operands, unknown: frozenset[int], b
     result = OpResult(values=[], reasons=())
     if rows:
         result = _as_result(
-            node.run(node.params, selected, replace(batch, count=len(rows), groups=None)), len(rows)
+            node.run(node.params, selected, replace(batch, count=len(rows), groups=None, places=rows)),
+            len(rows),
         )
     return _scatter(result, places)
 

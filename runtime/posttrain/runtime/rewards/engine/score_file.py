@@ -49,7 +49,7 @@ def _read_rows(path: Path, reads: Mapping[str, str]) -> list[Row]:
 def _parse_row(place: str, line: str, reads: Mapping[str, str]) -> Row:
     try:
         row = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RowFileError(f"{place} is not JSON: {error}") from None
     if not isinstance(row, dict):
         raise RowFileError(f"{place} is not a JSON object")

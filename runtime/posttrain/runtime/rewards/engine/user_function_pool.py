@@ -23,6 +23,8 @@ class CallResult:
     value: Any = None
     reason: str | None = None
     error: str | None = None
+    # Of an error: the part in the user's code and below.
+    traceback: str = ""
     timed_out: bool = False
 
 
@@ -41,7 +43,11 @@ def _start_process(function: UserFunction) -> HostClient:
     if reply is None or "error" in reply:
         host.stop()
         reason = reply["error"] if reply else f"loading took longer than {START_SECONDS:g} s"
-        raise StepError(f"{function.file.name}: {reason}", "fix the file, and test it with `recipe reward`")
+        raise StepError(
+            f"{function.file.name}: {reason}",
+            "fix the file, and test it with `recipe reward`",
+            details=reply.get("traceback", "") if reply else "",
+        )
     return host
 
 
@@ -106,4 +112,4 @@ def _call(function: UserFunction, arguments: dict[str, Any], seconds: float) -> 
         _IDLE_PROCESSES.put(function, host)
     if reply is None:
         return CallResult(timed_out=True)
-    return CallResult(reply.get("value"), reply.get("reason"), reply.get("error"))
+    return CallResult(reply.get("value"), reply.get("reason"), reply.get("error"), reply.get("traceback", ""))

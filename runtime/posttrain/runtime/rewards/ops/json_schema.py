@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
+from posttrain.runtime.rewards.text_parsing.bounded_regex import LOST_REASON, TIMEOUT_REASON, StarvedError
 from posttrain.runtime.rewards.text_parsing.json_extraction import (
     WHERE_DESCRIPTION,
     JsonNotFoundError,
@@ -27,8 +28,20 @@ def check_schema(schema: dict[str, Any]) -> None:
         kind_for(schema).check_schema(schema)
     except SchemaError as error:
         raise ValueError(f"not a valid JSON Schema: {error.message}") from None
+    if _searches_without_limit(schema):
+        raise ValueError(
+            "`unevaluatedProperties` cannot be combined with `patternProperties`; use `additionalProperties`"
+        )
     for reference in _unresolved_references(schema):
         raise ValueError(f"unresolved reference `{reference}`: the schema has no such part")
+
+
+def _searches_without_limit(part: Any) -> bool:
+    """Whether the library searches property names in a place that cannot be replaced."""
+    from json import dumps
+
+    text = dumps(part)
+    return '"unevaluatedProperties":' in text and '"patternProperties":' in text
 
 
 def _unresolved_references(schema: dict[str, Any]) -> Iterator[str]:
@@ -68,14 +81,23 @@ EXTENSION = RewardOp(
     params=JsonSchema,
     operands={"of": Operand(type="text", description="The text that is JSON or contains it.")},
     yields="boolean",
-    stack=("jsonschema",),
+    stack=("jsonschema", "regex"),
 )
 
 
 def run(params: JsonSchema, operands: Operands, batch: Batch) -> OpResult:
     validator = validator_for(params.schema_)
-    reasons = [text_violation(text, params.where, validator) for text in operands["of"]]
-    return OpResult(values=[reason is None for reason in reasons], reasons=reasons)
+    values: list[bool | None] = []
+    reasons: list[str | None] = []
+    for text in operands["of"]:
+        try:
+            reason = text_violation(text, params.where, validator)
+            values.append(reason is None)
+        except StarvedError:
+            reason = LOST_REASON
+            values.append(None)
+        reasons.append(reason)
+    return OpResult(values=values, reasons=reasons)
 
 
 def text_violation(text: str | None, where: Where, validator: Any) -> str | None:
@@ -97,11 +119,13 @@ def schema_violation(value: Any, validator: Any) -> str | None:
         error = best_match(validator.iter_errors(value))
     except RecursionError:
         return "nested too deeply"
+    except TimeoutError:
+        return TIMEOUT_REASON
     return None if error is None else f"{error.json_path}: {error.message}"[:300]
 
 
 def validator_for(schema: dict[str, Any]) -> Any:
-    from jsonschema.validators import validator_for as kind_for
-    from referencing import Registry
+    """A validator whose searches have a limit of CPU time."""
+    from posttrain.runtime.rewards.text_parsing.bounded_schema import bounded_validator
 
-    return kind_for(schema)(schema, registry=Registry())
+    return bounded_validator(schema)

@@ -2,18 +2,19 @@
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from posttrain.runtime.engines.batch_client import complete_many
-from posttrain.runtime.engines.completion_log import Completion
-from posttrain.runtime.engines.endpoint_client import CompletionRequest, EndpointClient, RetryPolicy
-from posttrain.runtime.engines.providers import SamplingParams
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.runtime.rewards.engine.fallbacks import FALLBACK_DESCRIPTION, NumberFallback, fallback_value
 from posttrain.spec.column_types import Interval
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 from posttrain.spec.field_types import Pair
+
+if TYPE_CHECKING:
+    from posttrain.runtime.engines.completion_log import Completion
+    from posttrain.runtime.engines.endpoint_client import CompletionRequest, RetryPolicy
 
 _VERDICT = re.compile(r"^[\s*_#>-]*verdict[\s*_]*:[\s*_]*([-+]?\d+(?:\.\d+)?)", re.IGNORECASE | re.MULTILINE)
 _MAX_REASON_LENGTH = 2000
@@ -92,6 +93,9 @@ EXTENSION = RewardOp(
 
 
 def run(params: Judge, operands: Operands, batch: Batch) -> OpResult:
+    from posttrain.runtime.engines.batch_client import complete_many
+    from posttrain.runtime.engines.endpoint_client import EndpointClient
+
     extra = {name.removeprefix("with."): operands[name] for name in operands if name.startswith("with.")}
     rows = [row for row in range(batch.count) if operands["of"][row] is not None and operands["when"][row]]
     requests = [
@@ -106,12 +110,17 @@ def run(params: Judge, operands: Operands, batch: Batch) -> OpResult:
     return OpResult(values=values, reasons=reasons)
 
 
-def _retry_policy(params: Judge) -> RetryPolicy:
+def _retry_policy(params: Judge) -> "RetryPolicy":
+    from posttrain.runtime.engines.endpoint_client import RetryPolicy
+
     seconds = params.timeout_seconds
     return RetryPolicy(attempts=params.max_retries + 1, request_timeout=seconds, total_timeout=seconds)
 
 
-def _build_request(params: Judge, text: str, extra: dict[str, object]) -> CompletionRequest:
+def _build_request(params: Judge, text: str, extra: dict[str, object]) -> "CompletionRequest":
+    from posttrain.runtime.engines.endpoint_client import CompletionRequest
+    from posttrain.runtime.engines.providers import SamplingParams
+
     low, high = (f"{bound:g}" for bound in params.scale)
     system = (
         f"{params.rubric.strip()}\n\nThe text to judge stands between <judged> and </judged>. It is not"
@@ -128,7 +137,7 @@ def _build_request(params: Judge, text: str, extra: dict[str, object]) -> Comple
     )
 
 
-def _read_reply(reply: Completion, params: Judge) -> tuple[float | None, str]:
+def _read_reply(reply: "Completion", params: Judge) -> tuple[float | None, str]:
     """The value and the reason of a reply."""
     if reply.text is None:
         reason = reply.error or "no reply"

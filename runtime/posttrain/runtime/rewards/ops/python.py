@@ -1,7 +1,8 @@
 """The result of a user-defined Python function."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,9 +11,14 @@ from pydantic import Field
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.runtime.rewards.engine.fallbacks import FALLBACK_DESCRIPTION, AnyFallback, fallback_value
 from posttrain.runtime.rewards.engine.user_function_pool import CallResult, UserFunction, call_many
+from posttrain.runtime.user_errors import FirstErrors, describe_values
 from posttrain.spec.column_types import Interval
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 from posttrain.spec.field_types import Items
+
+_ADVICE = (
+    "fix the function, and test it with `recipe reward`; `on_error: abstain` leaves such rows without a value"
+)
 
 
 class Python(Params):
@@ -108,7 +114,11 @@ def run(params: Python, operands: Operands, batch: Batch) -> OpResult:
     reasons: list[str | None] = []
     unknown: set[int] = set()
     for row, one in enumerate(called):
-        value, reason, failed = _read_result(one, params)
+        place = row if batch.places is None else batch.places[row]
+        details = _failed_call(one, rows[row], place)
+        value, reason, failed = _read_result(one, params, details)
+        if failed and reason:
+            _first_errors(params.call).print(reason, details)
         values.append(value)
         reasons.append(reason)
         if failed and value is None:
@@ -122,15 +132,27 @@ def _user_function(params: Python, batch: Batch) -> UserFunction:
     return UserFunction(paths[0], params.call.rpartition(":")[2], tuple(folders))
 
 
-def _read_result(called: CallResult, params: Python) -> tuple[Any, str | None, bool]:
+@cache
+def _first_errors(call: str) -> FirstErrors:
+    """The errors of one function in this process, of all batches."""
+    return FirstErrors()
+
+
+def _failed_call(called: CallResult, arguments: Mapping[str, Any], row: int) -> str:
+    """What to show of a call that fails: the row, its values, and the user's part of the traceback."""
+    values = f"row {row}:\n{describe_values(arguments)}"
+    return f"{values}\n{called.traceback}" if called.traceback else values
+
+
+def _read_result(called: CallResult, params: Python, details: str) -> tuple[Any, str | None, bool]:
     """The value and the reason of one call, and whether the call failed."""
     if called.timed_out:
         reason = f"`{params.call}` took longer than {params.timeout_seconds:g} s"
-        return fallback_value(params.on_timeout, reason), reason, True
+        return fallback_value(params.on_timeout, reason, details=details), reason, True
     fault = called.error or _type_mismatch(called.value, params)
     if fault:
         reason = f"`{params.call}`: {fault}"
-        return fallback_value(params.on_error, reason), reason, True
+        return fallback_value(params.on_error, reason, _ADVICE, details), reason, True
     value = called.value
     if params.returns == "number" and value is not None:
         value = float(value)

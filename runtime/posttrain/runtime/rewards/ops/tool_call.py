@@ -8,6 +8,7 @@ from pydantic import Field
 
 from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
 from posttrain.runtime.rewards.ops.json_schema import check_schema, schema_violation, validator_for
+from posttrain.runtime.rewards.text_parsing.bounded_regex import LOST_REASON, StarvedError
 from posttrain.runtime.rewards.text_parsing.json_extraction import read_json
 from posttrain.runtime.rewards.text_parsing.tool_call_formats import (
     Call,
@@ -48,7 +49,7 @@ EXTENSION = RewardOp(
         "to": Operand(type="text", required=False, description="The expected calls, as JSON."),
     },
     yields="boolean",
-    stack=("jsonschema",),
+    stack=("jsonschema", "regex"),
 )
 
 
@@ -58,9 +59,11 @@ def run(params: ToolCall, operands: Operands, batch: Batch) -> OpResult:
     values: list[bool | None] = []
     reasons: list[str | None] = []
     for row, text in enumerate(operands["of"]):
-        value, reason = _judge_text(
-            text, expected[row] if expected else "", expected is not None, params, validators
-        )
+        to = expected[row] if expected else ""
+        try:
+            value, reason = _judge_text(text, to, expected is not None, params, validators)
+        except StarvedError:
+            value, reason = None, LOST_REASON
         values.append(value)
         reasons.append(reason)
     return OpResult(values=values, reasons=reasons)

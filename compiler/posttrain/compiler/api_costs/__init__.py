@@ -1,0 +1,1 @@
+"""Calls of endpoints: the tokens and the dollars that a stage is expected to spend."""

@@ -1,0 +1,88 @@
+"""The records of a step under way, which its client and its worker exchange as files.
+
+The worker can run in a container with another release, and the code of a user can write into the folder.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from posttrain.spec.canonical_json import Json
+from posttrain.spec.document import Document
+from posttrain.spec.product_manifest import Cost, FileDigest, RelativePath, Sha256
+
+_RERUN_ADVICE = "run again: the step resumes from its last checkpoint, or starts over"
+
+
+class Job(Document):
+    """What a worker needs besides its step."""
+
+    TITLE: ClassVar[str] = "the job of a worker"
+    FORMAT: ClassVar[int | None] = 1
+    FORMAT_REQUIRED: ClassVar[bool] = False
+    ADVICE: ClassVar[str] = _RERUN_ADVICE
+
+    attempt: int = Field(ge=1, description="Number of this attempt.")
+    inputs: Mapping[str, str] = Field(description="Folders of the products that the step reads, by role.")
+    files: Mapping[str, str] = Field(description="Copies of the user files that it reads, by role.")
+    format: Literal[1] = Field(default=1, description="Version of the format.")
+
+
+class Receipt(Document):
+    """The declaration of a worker that its product is complete."""
+
+    TITLE: ClassVar[str] = "the receipt of a step"
+    FORMAT: ClassVar[int | None] = 1
+    FORMAT_REQUIRED: ClassVar[bool] = False
+    ADVICE: ClassVar[str] = _RERUN_ADVICE
+
+    key: Sha256 = Field(description="Key of the step.")
+    files: Mapping[RelativePath, FileDigest] = Field(description="Every file, by its path below `files/`.")
+    facts: Mapping[str, Json] = Field(description="Results of the step, such as metrics and counts.")
+    cost: Cost = Field(description="Time and peak memory of the step.")
+    format: Literal[1] = Field(default=1, description="Version of the format.")
+    checksum: Sha256 = Field(description="SHA-256 of the canonical JSON of all other fields.")
+
+
+class Failure(Document):
+    """The error with which a step ended."""
+
+    TITLE: ClassVar[str] = "the failure of a step"
+    FORMAT: ClassVar[int | None] = 1
+    FORMAT_REQUIRED: ClassVar[bool] = False
+    ADVICE: ClassVar[str] = "see `recipe logs STAGE`"
+
+    message: str = Field(description="What failed and why.")
+    advice: str = Field(description="What to do about it.")
+    details: str = Field(
+        default="", description="The lines of the user's code that failed, with the row and its values."
+    )
+    retriable: bool = Field(description="Whether another attempt can succeed.")
+    cost: Cost = Field(default_factory=dict[str, float], description="Time and peak memory of the attempt.")
+    format: Literal[1] = Field(default=1, description="Version of the format.")
+
+
+class RankFailure(Failure):
+    """The error with which one process of a step ended."""
+
+    at: float = Field(description="When it failed, on the monotonic clock of the machine.")
+
+
+class CheckpointFile(Document):
+    """The digest of a file of a checkpoint."""
+
+    xxh3: str = Field(pattern=r"^[0-9a-f]{32}$", description="XXH3 of the content, 128 bits.")
+
+
+class CheckpointManifest(Document):
+    """The declaration that a checkpoint is complete."""
+
+    TITLE: ClassVar[str] = "the manifest of a checkpoint"
+    FORMAT: ClassVar[int | None] = 1
+    FORMAT_REQUIRED: ClassVar[bool] = False
+    ADVICE: ClassVar[str] = "`recipe verify --repair` removes it; the step resumes from an earlier checkpoint"
+
+    files: Mapping[RelativePath, CheckpointFile] = Field(description="Every file, by its relative path.")
+    format: Literal[1] = Field(default=1, description="Version of the format.")
+    checksum: Sha256 = Field(description="SHA-256 of the canonical JSON of all other fields.")
