@@ -26,7 +26,10 @@ def _answer(number: int) -> str:
 
 def _gsm8k(number: int) -> Row:
     answer = _answer(number)
-    return {"question": _problem(number), "answer": f"That makes <<{answer}={answer}>>{answer}.\n#### {answer}"}
+    return {
+        "question": _problem(number),
+        "answer": f"That makes <<{answer}={answer}>>{answer}.\n#### {answer}",
+    }
 
 
 def _open_math_reasoning(number: int) -> Row:
@@ -92,7 +95,10 @@ def _math_500(number: int) -> Row:
 
 
 def _orca_pairs(number: int) -> Row:
-    good, bad = f"{_NAMES[number % 10]} finds {number} {_THINGS[number % 8]}.", f"{number} things, as an AI model."
+    good, bad = (
+        f"{_NAMES[number % 10]} finds {number} {_THINGS[number % 8]}.",
+        f"{number} things, as an AI model.",
+    )
     return {
         "system": "You are an AI assistant.",
         "input": f"Describe what happens in scene {number} of the book about {_THINGS[number % 8]}.",

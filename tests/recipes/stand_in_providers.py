@@ -15,7 +15,24 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-_WORDS = "the harbour lamp bell keeper sea tide rope stair gull lantern clock river fog coat coin".split()
+_WORDS = [
+    "the",
+    "harbour",
+    "lamp",
+    "bell",
+    "keeper",
+    "sea",
+    "tide",
+    "rope",
+    "stair",
+    "gull",
+    "lantern",
+    "clock",
+    "river",
+    "fog",
+    "coat",
+    "coin",
+]
 _PROGRAM = "```python\ndef add(a, b):\n    return a + b\n```"
 
 

@@ -13,8 +13,7 @@ import json
 import os
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,45 +43,56 @@ ARCHITECTURES = {
     "mistralai/Mistral-7B-Instruct-v0.3": "mistral",
 }
 STAND_INS = {name: f"stand-ins/{name.partition('/')[2]}-tiny" for name in ARCHITECTURES}
+# Random weights rarely succeed.
+_FEW_STEPS = {"max_steps": "2", "max_completion_length": "16", "on_constant_reward": "warn"}
+
+
+def _few_steps(*stages: str) -> dict[str, str]:
+    return {f"stages.{stage}.params.{name}": value for stage in stages for name, value in _FEW_STEPS.items()}
+
+
+def _short_completions(*stages: str) -> dict[str, str]:
+    return {f"stages.{stage}.sampling.max_tokens": "16" for stage in stages}
+
+
+# Of AppWorld, made by these tests.
+TASKS = ("note_1", "note_2")
+APPWORLD_ROOT_MAKER = ROOT / "tests" / "runtime" / "environments" / "make_appworld_root.py"
+APPWORLD_STEPS = ("datasets.tasks", "datasets.unseen_tasks", "acts_before", "agent", "acts_after", "export")
 NO_GPUS = {"hardware": "null", "tracking": "[tensorboard]"}
 # What is smaller than in the recipe.
 OVERRIDES: Mapping[str, Mapping[str, str]] = {
     "data-factory": {
-        "stages.grpo.params.max_steps": "2",
-        "stages.grpo.params.max_completion_length": "16",
-        "stages.compared.sampling.max_tokens": "16",
-        "stages.coding.sampling.max_tokens": "16",
+        **_few_steps("grpo"),
+        **_short_completions("compared", "coding"),
     },
     "agents-and-rl": {
-        "stages.before.sampling.max_tokens": "16",
-        "stages.ppo.params.max_steps": "4",
-        "stages.ppo.params.batch_size": "8",
-        "stages.ppo.params.max_completion_length": "16",
-        "stages.ppo.placement": "null",
-        "stages.after_ppo.sampling.max_tokens": "16",
-        "stages.grpo.params.max_steps": "2",
-        "stages.grpo.params.max_completion_length": "16",
-        "stages.grpo.evaluate.eval_steps": "1",
-        "stages.selection.sampling.max_tokens": "16",
-        "stages.after_grpo.sampling.max_tokens": "16",
+        **_few_steps("ppo", "grpo", "agent"),
+        **_short_completions("before", "after_ppo", "selection", "after_grpo"),
         "vars.validation": "10",
+        "environments.appworld.max_turns": "2",
+        "environments.appworld.max_turn_tokens": "16",
+        "stages.acts_before.sampling.max_tokens": "512",
+        "stages.acts_after.sampling.max_tokens": "512",
+        "stages.agent.params.max_completion_length": "512",
+        "stages.agent.placement": "null",
+        "stages.ppo.params.batch_size": "8",
+        "stages.ppo.placement": "null",
+        "stages.grpo.evaluate.eval_steps": "1",
     },
     "math-policy-gradient": {
+        **_few_steps("grpo"),
+        **_short_completions("baseline", "taught", "selection", "after"),
+        "vars.examples": "10",
         "vars.validation": "10",
-        "stages.baseline.sampling.max_tokens": "16",
-        "stages.taught.sampling.max_tokens": "16",
         "stages.grpo.placement": "null",
-        "stages.grpo.params.max_steps": "2",
-        "stages.grpo.params.max_completion_length": "16",
         "stages.grpo.evaluate.eval_steps": "1",
-        "stages.selection.sampling.max_tokens": "16",
-        "stages.after.sampling.max_tokens": "16",
     },
     "preferences": {},
     "two-phase-reasoning": {
-        "vars.completion": "16",
+        **_few_steps("grpo"),
         "vars.lessons": "24",
-        "stages.grpo.params.max_steps": "2",
+        "vars.completion": "16",
         "stages.grpo.evaluate.eval_steps": "1",
     },
 }
@@ -113,7 +123,7 @@ def outside(hub: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "key-of-the-stand-in")
 
 
-def run_full(name: str, folder: Path, **more: str) -> dict[str, Any]:
+def run_full(name: str, folder: Path, *arguments: str, **more: str) -> dict[str, Any]:
     """Run a copy of the recipe with stand-ins for its models; return the steps of the run by their id."""
     copy, home = folder / name, folder / "home"
     shutil.copytree(ROOT / "recipes" / name, copy, ignore=shutil.ignore_patterns(".recipe"))
@@ -121,18 +131,20 @@ def run_full(name: str, folder: Path, **more: str) -> dict[str, Any]:
     for model, stand_in in STAND_INS.items():
         text = text.replace(model, stand_in)
     (copy / "recipe.yaml").write_text(text)
+    for file in copy.glob("tasks-*.jsonl"):
+        file.write_text("".join(f"{json.dumps({'task_id': task})}\n" for task in TASKS))
     settings = {**NO_GPUS, **OVERRIDES[name], **more}
     options = [part for path, value in settings.items() for part in ("--set", f"{path}={value}")]
-    ran = run_command("run", copy, "--home", home, *options)
+    ran = run_command("run", copy, "--home", home, *options, *arguments)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     status = run_command("status", "--home", home, "--format", "json")
-    print(ran.stdout)
     return {step["id"]: step for step in json.loads(status.stdout)["steps"]}
 
 
-def check_steps(steps: Mapping[str, Any]) -> None:
-    """Every step is done, and no training reads a single row."""
-    assert {step["state"] for step in steps.values()} == {"done"}
+def check_steps(steps: Mapping[str, Any], skipped: Sequence[str] = ()) -> None:
+    """Every step is done, and no step has a dataset of a single row."""
+    assert {name for name, step in steps.items() if step["state"] == "skipped"} == set(skipped)
+    assert {step["state"] for step in steps.values()} <= {"done", "skipped"}
     counts = [count for step in steps.values() for count in (step["outcome"].get("rows") or {}).values()]
     assert min(counts) > 1
 
@@ -140,6 +152,38 @@ def check_steps(steps: Mapping[str, Any]) -> None:
 @pytest.mark.usefixtures("outside")
 @pytest.mark.parametrize("name", ["two-phase-reasoning", "math-policy-gradient", "preferences"])
 def test_a_recipe_runs_as_shipped(name: str, tmp_path: Path) -> None:
-    steps = run_full(name, tmp_path)
-    print(json.dumps(steps)[:5000])
+    check_steps(run_full(name, tmp_path))
+
+
+@pytest.mark.usefixtures("outside")
+def test_the_data_factory_runs_against_the_rules_of_providers(providers: Providers, tmp_path: Path) -> None:
+    paths = {"writer": "anthropic", "follower": "openrouter/v1", "judge": "openai/v1"}
+    urls = {f"endpoints.{name}.base_url": f"{providers.url}/{path}" for name, path in paths.items()}
+    check_steps(run_full("data-factory", tmp_path, **urls))
+    for provider in ("anthropic", "openrouter", "openai"):
+        assert providers.responses[provider, 200] > 10
+        assert providers.responses[provider, 429] == 1
+    assert providers.responses["anthropic", 529] == 1
+    assert {status for _, status in providers.responses} == {200, 429, 529}
+
+
+@pytest.mark.usefixtures("outside")
+def test_agents_and_rl_runs_up_to_appworld(tmp_path: Path) -> None:
+    steps = run_full("agents-and-rl", tmp_path, "--until", "reasons,selection")
+    check_steps(steps, skipped=APPWORLD_STEPS)
+
+
+@pytest.mark.usefixtures("outside")
+def test_agents_and_rl_runs_in_appworld(tmp_path: Path) -> None:
+    how = "an interpreter with appworld==0.1.3.post1, after `appworld install`"
+    python = os.environ.get("POSTTRAIN_TEST_APPWORLD")
+    python = require_service("AppWorld", python, f"set POSTTRAIN_TEST_APPWORLD: {how}", apart=True)
+    root = tmp_path / "appworld"
+    root.mkdir()
+    subprocess.run([python, str(APPWORLD_ROOT_MAKER), str(root)], check=True, cwd=root)
+    tasks = root / "data" / "tasks"
+    for task in TASKS[1:]:
+        shutil.copytree(tasks / TASKS[0], tasks / task)
+    where = {"vars.appworld_python": python, "vars.appworld_root": str(root)}
+    steps = run_full("agents-and-rl", tmp_path, **where)
     check_steps(steps)

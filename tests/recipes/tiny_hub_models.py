@@ -32,7 +32,7 @@ def tiny_hub_model(model_type: str, folder: Path) -> dict[str, bytes]:
     torch.manual_seed(1)
     chats = model_type not in ("gpt2", "gpt_neox")
     tokenizer = _byte_tokenizer(_TEMPLATE if chats else None)
-    tokens = {name: tokenizer.eos_token_id for name in ("pad_token_id", "eos_token_id", "bos_token_id")}
+    tokens = dict.fromkeys(("pad_token_id", "eos_token_id", "bos_token_id"), tokenizer.eos_token_id)
     sizes = _SIZES.get(model_type, _USUAL)
     config = AutoConfig.for_model(model_type, vocab_size=len(tokenizer), **tokens, **sizes)
     AutoModelForCausalLM.from_config(config).save_pretrained(folder)
