@@ -1,4 +1,4 @@
-"""Enumerates the error rates and the power of gates on 0/1 outcomes.
+"""Enumerates the error rates and the power of gates.
 
     python perf/gate_levels.py > perf/gate_levels.md
 
@@ -12,6 +12,7 @@ from multiprocessing import Pool
 from typing import Any
 
 import numpy as np
+from mean_levels import print_mean_levels
 
 from posttrain.runtime.evaluation.statistics.confidence_intervals import estimate_mean
 from posttrain.spec.eval_statistics import binomial_tail, normal_quantile, wilson_interval
@@ -46,6 +47,7 @@ def main() -> None:
     _paired_levels()
     _paired_power()
     _threshold_levels()
+    print_mean_levels()
 
 
 def _paired_levels() -> None:

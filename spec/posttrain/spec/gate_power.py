@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+from posttrain.spec.column_types import Interval
 from posttrain.spec.eval_statistics import binomial_tail, normal_quantile, wilson_interval
 from posttrain.spec.paired_rates import (
     binomial_probability,
@@ -32,6 +33,19 @@ def min_trials_for_rate(threshold: float, confidence: float) -> int:
     by_interval = math.floor(z * z * threshold / (1 - threshold)) + 1
     by_test = math.log((1 - confidence) / 2) / math.log(threshold) if threshold > 0 else 0
     return max(by_interval, math.ceil(by_test))
+
+
+def min_items_for_mean(threshold: float, values: Interval, confidence: float) -> int:
+    """The minimum number of items, all at the high end, that show a mean above a threshold; -1 if none does.
+
+    `values` is the range of an item's value.
+    """
+    if threshold >= values.high:
+        return -1
+    if threshold <= values.low:
+        return 1
+    share = (threshold - values.low) / (values.high - values.low)
+    return max(1, math.ceil(math.log((1 - confidence) / 2) / math.log(share)))
 
 
 def min_pairs_for_gain(margin: float, confidence: float) -> int:

@@ -89,6 +89,29 @@ def test_several_completions_may_tell_as_much_as_prompts():
     assert gate_diagnostics(one_condition("at_least: 0.98"), rows=100, samples=4)[0][0] == "PT0704"
 
 
+@pytest.mark.parametrize(
+    ("condition", "needed"),
+    [
+        ("at_least: 0.8", 17),
+        ("at_most: 0.2", 17),
+        ("better_than: first.score", 6),
+        ("better_than: first.score, margin: 0.5", 13),
+        ("better_than: first.score, margin: -0.5", 3),
+    ],
+)
+def test_rows_that_cannot_decide_a_mean(condition: str, needed: int):
+    """The smallest n with share^n at most 0.025, which is the p-value of n items at the end of the range."""
+    gate = f"[{{metric: check.score, {condition}}}]"
+    assert gate_diagnostics(gate, rows=needed) == []
+    ((code, _, help),) = gate_diagnostics(gate, rows=needed - 1)
+    assert (code, help) == ("PT0704", f"at least {needed} items are needed")
+
+
+def test_a_mean_at_the_end_of_its_range_cannot_be_shown():
+    ((code, _, help),) = gate_diagnostics("[{metric: check.score, at_least: 1.0}]")
+    assert (code, help) == ("PT0704", "no number of items is enough")
+
+
 def test_no_effect_of_a_mean_can_be_promised():
     seen = gate_diagnostics("[{metric: check.score, at_least: 0.5, min_detectable_effect: 0.1}]")
     assert [one[0] for one in seen] == ["PT0707"]

@@ -91,7 +91,7 @@ def test_several_completions_of_a_prompt_are_no_more_prompts(tmp_path: Path):
     (found,) = run_gate(
         tmp_path / "gate-3", {"after": write_eval_product(tmp_path / "s", right=scattered)}, at_least(0.8)
     )["conditions"]
-    assert found["method"] == "Wilson, clustered by prompt"
+    assert found["method"] == "test for bounded means"
     assert run_gate(tmp_path / "gate-4", {"after": spread}, at_least(0.8))["verdict"] == "pass"
 
 

@@ -23,7 +23,7 @@ def gate(make, *conditions, verdict="pass", state="done", on_fail="stop", export
 
 
 def threshold(kind="at_least", values=(1.0,) * 90 + (0.0,) * 10, at=0.8):
-    found = compare_to_threshold("rate", dict(enumerate(values)), kind, at, 0.95, 1)
+    found = compare_to_threshold(dict(enumerate(values)), kind, at, 0.95, 1)
     return {"text": f"after.accuracy {kind} {at}", "kind": kind, "confidence": 0.95, **found}
 
 
@@ -67,9 +67,7 @@ def test_a_failure_that_the_correction_leaves_open_says_so(make):
     looks = [
         {
             **low,
-            **compare_to_threshold(
-                "rate", {n: float(n % 3 == 0) for n in range(25)}, "at_least", at, 0.95, 1
-            ),
+            **compare_to_threshold({n: float(n % 3 == 0) for n in range(25)}, "at_least", at, 0.95, 1),
         }
         for at in (0.58, 0.3)
     ]

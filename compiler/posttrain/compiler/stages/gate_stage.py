@@ -124,7 +124,8 @@ def _lower_condition(
     if threshold is None or _check_reachable(condition, threshold, metric, path, diagnostics):
         measured = evals[metric[0]]
         rows = measured.num_items(metric[1])
-        check_power(condition, metric[2], rows, measured.samples, path, diagnostics)
+        values = metric[2].range.join(baseline[2].range) if baseline else metric[2].range
+        check_power(condition, metric[2], values, rows, measured.samples, path, diagnostics)
     return GateCondition(
         kind=kinds[0],
         metric=MetricReference(eval=metric[0], name=metric[1]),

@@ -1,13 +1,17 @@
 """Checks, before anything runs, whether an eval has enough rows to decide the conditions of a gate."""
 
+import math
+
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.compiler.stages.eval_stage import Metric
 from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.spec.column_types import Interval
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.eval_stages import Condition
 from posttrain.spec.gate_power import (
     POWER,
+    min_items_for_mean,
     min_pairs_for_gain,
     min_trials_for_rate,
     paired_gain_power,
@@ -61,32 +65,71 @@ UNDERPOWERED_MARGIN = Code(
         GATE_EXAMPLE, ("at_least: 0.8", "better_than: first.accuracy, margin: -0.15"), _FIRST
     ),
 )
-CODES = (UNDECIDABLE_GATE, UNDETECTABLE_EFFECT, UNDERPOWERED_MARGIN)
+_COUNTED = (
+    ("when: {math_equal: {of: completion, to: answer}}, then: 1.0", "tokens: completion"),
+    ("metrics: {accuracy: returns}", "metrics: {accuracy: {mean: returns}}"),
+    ("at_least: 0.8", "at_most: 30"),
+)
+_CLAMPED = (("{tokens: completion}", "{clamp: {of: {tokens: completion}, low: 0, high: 64}}"),)
+UNKNOWN_RANGE = Code(
+    "PT0709",
+    "gate on a metric without a known range",
+    "warning",
+    "A rare item with an extreme value can change the mean of such a metric by any amount, and items without"
+    " one do not show it. The gate can pass or fail by mistake more often than its confidence says. Use a"
+    " rate, or limit the values, for example with `clamp`.",
+    wrong=minimal_recipe(GATE_EXAMPLE, *_COUNTED),
+    right=minimal_recipe(GATE_EXAMPLE, *_COUNTED, *_CLAMPED),
+)
+CODES = (UNDECIDABLE_GATE, UNDETECTABLE_EFFECT, UNDERPOWERED_MARGIN, UNKNOWN_RANGE)
 
 
 def check_power(
     condition: Condition,
     metric: Metric,
+    values: Interval,
     rows: int | None,
     samples: int,
     path: KeyPath,
     diagnostics: Diagnostics,
 ) -> None:
-    """Report a condition that the rows cannot decide, with the number of items that it needs."""
+    """Report a condition that the rows cannot decide, with the number of items that it needs.
+
+    `values` is the range of an item's value, in the baseline as well.
+    """
     if metric.kind not in ("rate", "pass_at"):
-        if condition.min_detectable_effect is not None:
-            diagnostics.add(
-                UNDETECTABLE_EFFECT,
-                (*path, "min_detectable_effect"),
-                "the variance of a mean is not known in advance: `min_detectable_effect` needs a rate",
-            )
+        _check_mean(condition, values, rows, path, diagnostics)
+    elif rows is None:
         return
-    if rows is None:
-        return
-    if condition.better_than is not None:
+    elif condition.better_than is not None:
         _check_pairs(condition, rows, path, diagnostics)
     else:
         _check_trials(condition, rows, samples, path, diagnostics)
+
+
+def _check_mean(
+    condition: Condition, values: Interval, rows: int | None, path: KeyPath, diagnostics: Diagnostics
+) -> None:
+    if condition.min_detectable_effect is not None:
+        message = "the variance of a mean is not known in advance: `min_detectable_effect` needs a rate"
+        diagnostics.add(UNDETECTABLE_EFFECT, (*path, "min_detectable_effect"), message)
+    reach = values.high - values.low
+    if not math.isfinite(reach):
+        message = (
+            f"the range of `{condition.metric}` is {values}, so the confidence of the gate is approximate"
+        )
+        diagnostics.add(UNKNOWN_RANGE, (*path, "metric"), message, help="use a rate, or limit the values")
+        return
+    if condition.at_most is not None:
+        key, bound, extreme = "at_most", -condition.at_most, Interval(-values.high, -values.low)
+    elif condition.at_least is not None:
+        key, bound, extreme = "at_least", condition.at_least, values
+    else:
+        key, bound, extreme = "better_than", condition.margin, Interval(-reach, reach)
+    needed = min_items_for_mean(bound, extreme, condition.confidence)
+    if rows is not None and not 0 <= needed <= rows:
+        message = f"{rows} items cannot show this with {condition.confidence:.0%} confidence"
+        diagnostics.add(UNDECIDABLE_GATE, (*path, key), message, help=_required_items(needed))
 
 
 def _check_trials(

@@ -47,11 +47,9 @@ def _format_estimate(condition: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _ItemValues:
-    """A metric of an eval: its kind, its value for each item, and the number of completions."""
+    """A metric of an eval: its value for each item."""
 
-    kind: str
     values: dict[int, float]
-    completions: int
     # The range of an item's value, if known.
     bounds: Interval | None
 
@@ -70,16 +68,7 @@ def _decide_condition(condition: GateCondition, context: StepContext[GateStepPar
     else:
         side, threshold = condition.kind, condition.threshold
         assert threshold is not None, "a condition without a baseline has a threshold"
-        result = compare_to_threshold(
-            scored.kind,
-            scored.values,
-            side,
-            threshold,
-            confidence,
-            seed,
-            trials=scored.completions,
-            bounds=scored.bounds,
-        )
+        result = compare_to_threshold(scored.values, side, threshold, confidence, seed, bounds=scored.bounds)
     return {
         "text": condition.text,
         "kind": condition.kind,
@@ -96,14 +85,12 @@ def _read_items(folder: Path, name: str) -> _ItemValues:
     column = '"node:' + metric["node"].replace('"', '""') + '"'
     model = metric.get("model")  # set if the eval has several models
     query = (
-        f"SELECT item, avg({column}::DOUBLE), count(*) FROM read_parquet(?) WHERE {column} IS NOT NULL"
+        f"SELECT item, avg({column}::DOUBLE) FROM read_parquet(?) WHERE {column} IS NOT NULL"
         " AND (? IS NULL OR model = ?) GROUP BY item ORDER BY item"
     )
     with open_for_duckdb([folder / "completions.parquet"]) as files:
         rows = duckdb.execute(query, [files, model, model]).fetchall()
     return _ItemValues(
-        kind=metric["kind"],
-        values={int(item): float(value) for item, value, _ in rows},
-        completions=sum(int(count) for _, _, count in rows),
+        values={int(item): float(value) for item, value in rows},
         bounds=value_bounds(metric),
     )

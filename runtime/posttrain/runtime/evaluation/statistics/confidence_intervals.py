@@ -53,7 +53,7 @@ def estimate_mean(
 ) -> Estimate:
     """Estimate the mean of the items' values. `trials` is the number of completions; `bounds` is the range of
     an item's value, if known."""
-    if _is_binary(values, bounds):
+    if are_binary(values, bounds):
         return _wilson_estimate(math.fsum(values), len(values), threshold, confidence)
     if rate:
         return _clustered_rate(values, trials, threshold, confidence)
@@ -70,7 +70,7 @@ def estimate_difference(
     bounds: Interval | None = None,
 ) -> Estimate:
     """Estimate the mean of the paired differences. `bounds` is the range of an item's value."""
-    if _is_binary([*after, *before], bounds):
+    if are_binary([*after, *before], bounds):
         better = sum(one > other for one, other in zip(after, before, strict=True))
         worse = sum(one < other for one, other in zip(after, before, strict=True))
         return _paired_rates(better, worse, len(after), margin, confidence)
@@ -79,7 +79,7 @@ def estimate_difference(
     return _student_estimate(gains, margin, confidence, seed, wide, "paired t")
 
 
-def _is_binary(values: Sequence[float], bounds: Interval | None) -> bool:
+def are_binary(values: Sequence[float], bounds: Interval | None) -> bool:
     """Whether every item's value is 0 or 1, and its range allows no others beyond."""
     return set(values) <= {0.0, 1.0} and (bounds is None or (bounds.low >= 0 and bounds.high <= 1))
 

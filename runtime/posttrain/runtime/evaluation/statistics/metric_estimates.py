@@ -32,7 +32,9 @@ def measure_metric(
 
 
 def value_bounds(metric: Mapping[str, Any]) -> Interval | None:
-    """The range of an item's value, if the reward graph determines it."""
+    """The range of an item's value, if its kind or the reward graph determines it."""
+    if metric["kind"] in ("rate", "pass_at"):
+        return Interval(0.0, 1.0)
     return Interval(*metric["range"]) if "range" in metric else None
 
 

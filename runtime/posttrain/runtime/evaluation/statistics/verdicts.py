@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from posttrain.runtime.evaluation.statistics.bounded_means import estimate_bounded_mean
 from posttrain.runtime.evaluation.statistics.confidence_intervals import (
     Estimate,
+    are_binary,
     estimate_difference,
     estimate_mean,
 )
@@ -17,29 +19,29 @@ Correction = Literal["holm", "none"]
 
 
 def compare_to_threshold(
-    kind: str,
     items: Mapping[int, float],
     side: str,
     threshold: float,
     confidence: float,
     seed: int,
-    trials: int | None = None,
     bounds: Interval | None = None,
 ) -> dict[str, Any]:
-    """Compare a metric with a threshold. `trials` is the number of completions."""
+    """Compare a metric with a threshold. `bounds` is the range of an item's value, if known."""
     values = list(items.values())
     if not values:
         return _no_items()
-    rate = kind in ("rate", "pass_at")
-    estimate = estimate_mean(
-        values,
-        rate=rate,
-        trials=trials or len(values),
-        threshold=threshold,
-        confidence=confidence,
-        seed=seed,
-        bounds=bounds,
-    )
+    if (finite := _range_of_means(values, bounds)) is not None:
+        estimate = estimate_bounded_mean(values, finite, threshold, confidence)
+    else:
+        estimate = estimate_mean(
+            values,
+            rate=False,
+            trials=len(values),
+            threshold=threshold,
+            confidence=confidence,
+            seed=seed,
+            bounds=bounds,
+        )
     return {
         "verdict": _threshold_verdict(estimate, threshold, side, confidence),
         **_estimate_record(estimate),
@@ -72,10 +74,14 @@ def compare_items(
     if not shared:
         return _no_items()
     after, before = [items[item] for item in shared], [baseline[item] for item in shared]
-    estimate = estimate_difference(
-        after, before, margin=margin, confidence=confidence, seed=seed, bounds=bounds
-    )
     gains = [one - other for one, other in zip(after, before, strict=True)]
+    if (finite := _range_of_means([*after, *before], bounds)) is not None:
+        reach = Interval(finite.low - finite.high, finite.high - finite.low)
+        estimate = estimate_bounded_mean(gains, reach, margin, confidence)
+    else:
+        estimate = estimate_difference(
+            after, before, margin=margin, confidence=confidence, seed=seed, bounds=bounds
+        )
     return {
         "verdict": _gain_verdict(estimate, margin, confidence),
         **_estimate_record(estimate),
@@ -89,6 +95,13 @@ def compare_items(
         "unpaired": len(set(items) ^ set(baseline)),
         "p_against": estimate.p_below,
     }
+
+
+def _range_of_means(values: Sequence[float], bounds: Interval | None) -> Interval | None:
+    """The range, if it is known and finite. None for values of only 0 and 1, which have tests of their own."""
+    if bounds is None or are_binary(values, bounds) or not math.isfinite(bounds.high - bounds.low):
+        return None
+    return bounds
 
 
 def _gain_verdict(estimate: Estimate, margin: float, confidence: float) -> Verdict:
