@@ -75,6 +75,8 @@ OVERRIDES: Mapping[str, Mapping[str, str]] = {
         "stages.acts_before.sampling.max_tokens": "512",
         "stages.acts_after.sampling.max_tokens": "512",
         "stages.agent.params.max_completion_length": "512",
+        "stages.agent.params.max_steps": "1",
+        "stages.agent.params.num_generations": "2",
         "stages.agent.placement": "null",
         "stages.ppo.params.batch_size": "8",
         "stages.ppo.placement": "null",
