@@ -41,7 +41,7 @@ def _open_math_reasoning(number: int) -> Row:
         "generation_model": "DeepSeek-R1",
         "pass_rate_72b_tir": "0.96875",
         "problem": _problem(number),
-        "generated_solution": f"<think>\nOkay, {number} more. {'Hmm. ' * (number % 9)}\n</think>It is {_answer(number)}.",
+        "generated_solution": f"<think>\nOkay. {'Hmm. ' * (number % 9)}\n</think>It is {_answer(number)}.",
         "inference_mode": "cot",
     }
 
@@ -151,7 +151,7 @@ _PUBLISHED: Mapping[str, tuple[str, Callable[[int], Row], Mapping[str, range]]] 
 
 
 def published_files(repository: str) -> dict[str, bytes]:
-    """The files of a repository: a README that declares the configuration, and a Parquet file for each split."""
+    """The files of a repository: a README with the configuration, and a Parquet file for each split."""
     import pyarrow
     import pyarrow.parquet as parquet
 

@@ -1,12 +1,13 @@
 """Each recipe as shipped, without a profile, against stand-ins for everything outside this machine.
 
-The hub is a local server: data sets have their published columns, models are tiny ones of the same architecture
-with random weights. The providers are a local server with their documented rules. AppWorld's apps run where
-POSTTRAIN_TEST_APPWORLD is set (`make apart`), with a task of these tests. `OVERRIDES` lists all other values
-that differ from the recipes: completion lengths, optimizer steps, and the sizes of parts of small data sets.
+The hub is a local server: data sets have their published columns, models are tiny ones of the same
+architecture with random weights. The providers are a local server with their documented rules. AppWorld's
+apps run where POSTTRAIN_TEST_APPWORLD is set (`make apart`), with tasks of these tests. `OVERRIDES` lists
+all other values that differ: completion lengths, optimizer steps, and sizes of parts of small data sets.
 
-Not run: placements on GPUs (vLLM, several processes, bfloat16), W&B (`make apart` runs the tracker), AppWorld's
-own tasks, and OpenAI's `max_completion_tokens` (a request to another `base_url` has `max_tokens`).
+Not run: placements on GPUs (vLLM, several processes, bfloat16), W&B (`make apart` runs the tracker),
+AppWorld's own tasks, and OpenAI's `max_completion_tokens` (a request to another `base_url` has
+`max_tokens`).
 """
 
 import json
@@ -27,8 +28,8 @@ from tests.runtime.data.fake_dataset_hub import serve_repositories
 
 pytestmark = pytest.mark.slow
 
-# The models of the recipes, with their architectures. A stand-in has another name: the sizes of these are known
-# to the compiler, which would reserve disk space for them.
+# The models of the recipes, with their architectures. A stand-in has another name: the compiler knows the
+# sizes of these, and the run would need the disk space for them.
 ARCHITECTURES = {
     "HuggingFaceTB/SmolLM2-135M-Instruct": "llama",
     "meta-llama/Llama-3.2-1B-Instruct": "llama",

@@ -1,4 +1,4 @@
-"""Estimates the time of the calls of endpoints, from the speed of providers and the endpoint's `concurrency`."""
+"""Estimates the time of the calls of endpoints, from assumed speeds of providers and `concurrency`."""
 
 from posttrain.compiler.api_costs.api_calls import ApiCalls
 from posttrain.compiler.memory.duration import TimeShare

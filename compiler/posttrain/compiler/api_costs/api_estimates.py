@@ -38,8 +38,10 @@ def _with_time(estimate: Mapping[str, Any] | None, calls: list[ApiCalls]) -> Map
     if len(shares) < len(calls):
         return {"unknown_reason": UNKNOWN_COUNT, **known}
     # The GPUs of a stage wait for its calls.
-    price = known["dollars"] / known["seconds"] if known.get("seconds") else 0.0
-    parts = [*known.get("parts", ()), *(part_record(share, price) for share in shares)]
+    before = known.get("parts", ())
+    seconds = sum(one["seconds"] for one in before)
+    price = sum(one["dollars"] for one in before) / seconds if seconds else 0.0
+    parts = [*before, *(part_record(share, price) for share in shares)]
     return {**known, **total_record(parts), "assumes": [*known.get("assumes", ()), ASSUMED_SPEED]}
 
 
