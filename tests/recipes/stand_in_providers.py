@@ -9,7 +9,7 @@ import hashlib
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -107,7 +107,7 @@ def _text(body: dict[str, Any]) -> str:
 
 
 @contextmanager
-def serve_providers() -> Iterator[Providers]:
+def serve_providers() -> Generator[Providers]:
     """Serve each provider's API under its name: URL/anthropic, URL/openai, URL/openrouter."""
     providers = Providers()
 
@@ -124,7 +124,7 @@ def serve_providers() -> Iterator[Providers]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, *_: Any) -> None:
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             return
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -47,8 +47,8 @@ def _byte_tokenizer(template: str | None) -> Any:
 
     vocabulary = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={one: place for place, one in enumerate(vocabulary)}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # pyright: ignore[reportAttributeAccessIssue]
-    tokenizer.decoder = decoders.ByteLevel()  # pyright: ignore[reportAttributeAccessIssue]
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(_SPECIAL)
     made = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token=_SPECIAL[2 if template else 0], pad_token=_SPECIAL[0]

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,14 +17,14 @@ Repositories = Mapping[tuple[str, str], Mapping[str, bytes]]
 
 
 @contextmanager
-def serve_hub(repository: str, files: Mapping[str, bytes], token: str | None = None) -> Iterator[str]:
+def serve_hub(repository: str, files: Mapping[str, bytes], token: str | None = None) -> Generator[str]:
     """Serve one dataset, and yield the address of the server. With `token`, requests must have it."""
     with serve_repositories({("datasets", repository): files}, token) as address:
         yield address
 
 
 @contextmanager
-def serve_repositories(repositories: Repositories, token: str | None = None) -> Iterator[str]:
+def serve_repositories(repositories: Repositories, token: str | None = None) -> Generator[str]:
     """Serve datasets and models, and yield the address of the server."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(repositories, token))
     server.daemon_threads = True
@@ -74,7 +74,7 @@ def _handler(repositories: Repositories, token: str | None) -> type[BaseHTTPRequ
         def do_HEAD(self) -> None:
             self.answer()
 
-        def log_message(self, *_: Any) -> None:
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             return
 
     return Handler
