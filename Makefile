@@ -34,10 +34,12 @@ test: $(DEV) $(PACKAGE) ## run the tests in JOBS (2) processes; PYTEST_ARGS="-k 
 # These pin libraries in conflicting versions: their tests need separate environments.
 ELSEWHERE := $(VENV)/elsewhere
 APPS := $(VENV)/appworld
-apart: $(ELSEWHERE)/.installed $(APPS)/.installed ## run the tests of W&B, MLflow, Trackio, reasoning-gym, TextArena, AppWorld
+apart: $(ELSEWHERE)/.installed $(APPS)/.installed $(DEV) $(PACKAGE) ## run the tests of W&B, MLflow, Trackio, reasoning-gym, TextArena, AppWorld
 	POSTTRAIN_TEST_APART=1 PYTHONPATH=spec:compiler:runtime POSTTRAIN_TEST_TEXTARENA=$(abspath $(ELSEWHERE))/bin/python \
 	POSTTRAIN_TEST_APPWORLD=$(abspath $(APPS))/bin/python $(ELSEWHERE)/bin/python -m pytest $(PYTEST_ARGS) \
 	tests/runtime/trackers/test_trackers.py tests/runtime/data/test_reasoning_gym.py tests/runtime/environments/test_external_environments.py
+	POSTTRAIN_TEST_APPWORLD=$(abspath $(APPS))/bin/python $(BIN)/python -m pytest $(PYTEST_ARGS) \
+	tests/recipes/test_full_recipes.py -k appworld
 
 N ?= 500
 chaos: $(DEV) $(PACKAGE) ## inject N faults (500) into runs: kills, full disks, damage, clock jumps; SEED=7 repeats

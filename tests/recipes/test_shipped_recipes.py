@@ -14,6 +14,7 @@ PROFILES = [
     for folder in RECIPES
     for profile in YAML(typ="safe").load(folder / "recipe.yaml").get("profiles", {})
 ]
+TIMED_KINDS = ("train", "eval", "generate")
 SMOKE_RECIPES = [folder for folder, profile in PROFILES if profile == "smoke"]
 
 
@@ -22,15 +23,29 @@ def recipe_ids(item: object) -> str:
 
 
 @pytest.mark.parametrize("folder", RECIPES, ids=recipe_ids)
-def test_it_validates_and_plans_without_a_word(folder: Path, tmp_path: Path) -> None:
+def test_it_validates_without_a_word(folder: Path) -> None:
     checked = run_command("validate", folder)
     assert (checked.returncode, checked.stderr) == (0, "")
-    planned = run_command("plan", folder, "--format", "json", "--home", tmp_path)
-    steps = json.loads(planned.stdout)["steps"]
-    target = json.loads(planned.stdout)["target"]["gpus"]
-    trained = [step for step in steps if step["kind"] == "train"]
-    assert all(step["estimate"] for step in trained) or target is None
-    assert all(step["resources"]["gpus"] for step in trained) or target is None
+
+
+@pytest.mark.parametrize("folder", RECIPES, ids=recipe_ids)
+def test_its_plan_has_the_time_and_cost_of_every_stage(folder: Path, tmp_path: Path) -> None:
+    planned = json.loads(run_command("plan", folder, "--format", "json", "--home", tmp_path).stdout)
+    timed = [step for step in planned["steps"] if step["kind"] in TIMED_KINDS]
+    if planned["target"]["gpus"] is None:  # a recipe for a CPU
+        assert not YAML(typ="safe").load(folder / "recipe.yaml").get("hardware")
+        return
+    assert timed
+    for step in timed:
+        estimate = step["estimate"]
+        assert estimate["seconds"] > 0, step["id"]
+        assert estimate["dollars"] >= 0, step["id"]
+        assert "unknown_reason" not in estimate, step["id"]
+        assert all("dollars_max" in calls for calls in estimate.get("api", ())), step["id"]
+    assert all(step["resources"]["gpus"] for step in timed if step["kind"] == "train")
+    shown = run_command("plan", folder, "--home", tmp_path).stdout
+    assert "unknown duration" not in shown
+    assert "to run; about " in shown
 
 
 def test_they_are_formatted() -> None:
@@ -46,10 +61,16 @@ def test_every_profile_validates_without_a_word(folder: Path, profile: str) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", SMOKE_RECIPES, ids=recipe_ids)
-def test_the_smoke_profile_runs_on_a_cpu(folder: Path, tmp_path: Path) -> None:
-    copy = tmp_path / folder.name
+def test_the_smoke_profile_learns_on_a_cpu(folder: Path, tmp_path: Path) -> None:
+    """The recipe's own gate says that the last metric is better than the first."""
+    copy, home = tmp_path / folder.name, tmp_path / "home"
     shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(".recipe"))
-    ran = run_command("run", copy, "--profile", "smoke", "--home", tmp_path / "home")
+    ran = run_command("run", copy, "--profile", "smoke", "--home", home)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    again = run_command("run", copy, "--profile", "smoke", "--home", tmp_path / "home")
+    steps = json.loads(run_command("status", "--home", home, "--format", "json").stdout)["steps"]
+    conditions = [one for step in steps for one in step["facts"].get("conditions", ())]
+    compared = [one for one in conditions if one["kind"] == "better_than"]
+    assert compared
+    assert [one["text"] for one in conditions if one["verdict"] != "pass"] == []
+    again = run_command("run", copy, "--profile", "smoke", "--home", home)
     assert "nothing to run" in again.stdout

@@ -141,7 +141,7 @@ class Branch(Declaration):
 
 
 class Gate(Stage):
-    """Block every stage written after it unless metrics of earlier evals meet its conditions."""
+    """Block every later stage, except those that it needs, unless metrics of evals meet its conditions."""
 
     gate: Items[Condition] = Field(min_length=1, description="Conditions; all must hold.")
     correction: Literal["holm", "none"] = Field(

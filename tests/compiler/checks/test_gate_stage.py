@@ -180,3 +180,23 @@ def test_one_stage_is_no_branch_of_two_gates():
 def test_both_cases_of_a_gate_may_run_the_same():
     cases = "on_fail: {run: more}, on_inconclusive: {run: more}"
     assert compile_gate(f"{one_condition('at_least: 0.8')}, {cases}", MORE).diagnostics == ()
+
+
+def test_a_stage_that_a_gate_needs_does_not_wait_for_it() -> None:
+    """A profile adds stages at the end: here `warm_up`, between the model and the first training."""
+    made = plan(
+        one_condition("at_least: 0.5"),
+        "second: {gate: [{metric: measured.accuracy, at_least: 0.5}]}",
+        "measured: {eval: warm_up, data: sums.test, reward: right, metrics: {accuracy: returns}}",
+        "warm_up: {train: sft, model: sft, data: sums.train, params: {epochs: 1, batch_size: 4}}",
+        "export: {export: warm_up}",
+    )
+    gates = {step.id: step.gates for step in made.steps if step.gates}
+    assert gates == {
+        "second": ("ship",),
+        "measured": ("ship",),
+        "warm_up": ("ship",),
+        "export": ("second",),
+    }
+    order = [step.id for step in made.steps]
+    assert sorted(gates, key=order.index) == ["warm_up", "measured", "second", "export"]

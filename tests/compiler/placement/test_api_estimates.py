@@ -46,8 +46,9 @@ EVAL = (
 )
 
 
-def compile_plan(*stages: str, price: str = "", when: str = "") -> Plan:
+def compile_plan(*stages: str, price: str = "", when: str = "", hardware: str = "") -> Plan:
     text = RECIPE.replace("STAGES", "\n  ".join(stages)).replace("PRICE", price).replace("WHEN", when)
+    text += hardware
     source = SourceFile("recipe.yaml", text.encode())
     outcome = compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=lambda _: None))
     assert outcome.plan is not None, [d.message for d in outcome.diagnostics]
@@ -157,3 +158,45 @@ def test_turns_of_a_dialogue_are_counted_for_both_sides() -> None:
     found = {one["endpoint"]: one for one in calls(compile_plan(stage), "talk")}
     assert {name: one["calls_max"] for name, one in found.items()} == {"critic": 8, "odd": 8}
     assert {name: one["output_tokens_max"] for name, one in found.items()} == {"critic": 400, "odd": 400}
+
+
+def test_the_time_of_calls_depends_on_the_concurrency_of_the_endpoint() -> None:
+    many, few = (
+        compile_plan(EVAL % "sums", price=f", concurrency: {number}").step("check").estimate
+        for number in (100, 10)
+    )
+    assert many is not None
+    assert few is not None
+    first, second = (one["parts"][0] for one in (many, few))
+    assert first["why"] == "completions by odd, 100 at a time"
+    assert first["seconds_max"] == pytest.approx(2 + 100 / 30, abs=0.1)  # all at once
+    assert second["seconds_max"] == pytest.approx(10 * first["seconds_max"], rel=0.01)
+    assert many["seconds"] == pytest.approx(sum(one["seconds"] for one in many["parts"]), abs=1)
+    assert "30 to 120 tokens/s" in many["assumes"][-1]
+
+
+def test_the_turns_of_a_dialogue_wait_for_each_other() -> None:
+    stage = (
+        "talk: {generate: critic, data: known, sampling: {max_tokens: 30},"
+        " dialogue: {with: odd, max_turns: 4}}"
+    )
+    estimate = compile_plan(stage).step("talk").estimate
+    assert estimate is not None
+    assert {one["seconds_max"] for one in estimate["parts"]} == {4 * (2 + 30 / 30)}
+
+
+def test_the_gpu_of_a_training_waits_for_its_judge() -> None:
+    step = compile_plan(GRPO % ("", ""), hardware="hardware: {gpus: 1xH100-80GB}").step("it")
+    assert step.estimate is not None
+    (calls_part,) = (one for one in step.estimate["parts"] if one["name"] == "API calls")
+    others = [one for one in step.estimate["parts"] if one is not calls_part]
+    price = sum(one["dollars"] for one in others) / sum(one["seconds"] for one in others)
+    assert price > 0
+    assert calls_part["dollars"] == pytest.approx(price * calls_part["seconds"], rel=0.01)
+
+
+def test_an_unknown_number_of_requests_leaves_the_time_unknown() -> None:
+    estimate = compile_plan(EVAL % "hidden").step("check").estimate
+    assert estimate is not None
+    assert "not known" in estimate["unknown_reason"]
+    assert "seconds" not in estimate

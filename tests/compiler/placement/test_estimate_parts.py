@@ -58,7 +58,10 @@ def compile_stage(
 def estimates(*args: str, **given: str) -> Mapping[str, dict[str, Any]]:
     outcome = compile_stage(*args, **given)
     assert outcome.plan is not None, [d.message for d in outcome.diagnostics]
-    return {step.id: dict(step.estimate) for step in outcome.plan.steps if step.estimate is not None}
+    # The estimate of a model has only its disk space.
+    return {
+        step.id: dict(step.estimate) for step in outcome.plan.steps if step.estimate and step.kind != "model"
+    }
 
 
 def part(estimate: Mapping[str, Any], name: str) -> Mapping[str, Any]:

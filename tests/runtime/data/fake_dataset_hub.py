@@ -1,20 +1,32 @@
-"""A local server with the part of the Hub's API that loading a dataset needs."""
+"""A local server with the part of the Hub's API that loading datasets and models needs."""
 
 import hashlib
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import unquote
 
 COMMIT = "a" * 40
 
 
+# By kind (`datasets` or `models`) and name: the files of each repository.
+Repositories = Mapping[tuple[str, str], Mapping[str, bytes]]
+
+
 @contextmanager
-def serve_hub(repository: str, files: Mapping[str, bytes], token: str | None = None) -> Iterator[str]:
+def serve_hub(repository: str, files: Mapping[str, bytes], token: str | None = None) -> Generator[str]:
     """Serve one dataset, and yield the address of the server. With `token`, requests must have it."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(repository, files, token))
+    with serve_repositories({("datasets", repository): files}, token) as address:
+        yield address
+
+
+@contextmanager
+def serve_repositories(repositories: Repositories, token: str | None = None) -> Generator[str]:
+    """Serve datasets and models, and yield the address of the server."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(repositories, token))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -22,22 +34,29 @@ def serve_hub(repository: str, files: Mapping[str, bytes], token: str | None = N
     server.server_close()
 
 
-def _handler(repository: str, files: Mapping[str, bytes], token: str | None) -> type[BaseHTTPRequestHandler]:
+def _response(repositories: Repositories, path: str) -> bytes | None:
+    """The body of the response to a path, or None if there is nothing."""
+    for (kind, name), files in repositories.items():
+        resolved = f"/datasets/{name}/resolve/" if kind == "datasets" else f"/{name}/resolve/"
+        about = f"/api/{kind}/{name}"
+        if path.startswith(resolved):
+            return files.get(path.removeprefix(resolved).partition("/")[2])
+        if path.startswith(f"{about}/tree/"):
+            inside = path.split("/tree/")[1].partition("/")[2]
+            return json.dumps(list_files(files, inside)).encode()
+        if path == about or path.startswith(f"{about}/"):
+            names = [{"rfilename": file} for file in files]
+            facts = {"id": name, "sha": COMMIT, "siblings": names, "private": False, "tags": []}
+            return json.dumps({**facts, "downloads": 0, "likes": 0}).encode()
+    return None
+
+
+def _handler(repositories: Repositories, token: str | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             # Like the hub, hide what the token does not allow.
             path = self.path.partition("?")[0] if _is_allowed(self, token) else ""
-            if path.startswith(f"/datasets/{repository}/resolve/"):
-                self.send(files.get(path.split("/", 6)[-1]))
-            elif path.startswith(f"/api/datasets/{repository}/tree/"):
-                inside = path.split("/tree/")[1].partition("/")[2]
-                self.send(json.dumps(list_files(files, inside)).encode())
-            elif path.startswith(f"/api/datasets/{repository}"):
-                names = [{"rfilename": name} for name in files]
-                about = {"id": repository, "sha": COMMIT, "siblings": names, "private": False, "tags": []}
-                self.send(json.dumps({**about, "downloads": 0, "likes": 0}).encode())
-            else:
-                self.send(None)
+            self.send(_response(repositories, unquote(path)))
 
         def send(self, data: bytes | None) -> None:
             self.send_response(404 if data is None else 200)
@@ -55,7 +74,7 @@ def _handler(repository: str, files: Mapping[str, bytes], token: str | None) -> 
         def do_HEAD(self) -> None:
             self.answer()
 
-        def log_message(self, *_: Any) -> None:
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             return
 
     return Handler

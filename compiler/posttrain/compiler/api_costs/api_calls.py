@@ -55,7 +55,8 @@ def stage_calls(name: str, checked: CheckedRecipe) -> Iterator[ApiCalls]:
 
 def _training_calls(name: str, training: CheckedTraining, checked: CheckedRecipe) -> Iterator[ApiCalls]:
     schedule, completions = training.schedule, training.method.footprint.completions
-    steps = schedule.steps if schedule else None
+    # Without the number of rows, `max_steps` is the upper limit.
+    steps = schedule.steps if schedule else getattr(training.params, "max_steps", None)
     boundary = training.boundary or 1
     if training.graph is not None and completions is not None:
         batches = None if steps is None else -(-steps // boundary)

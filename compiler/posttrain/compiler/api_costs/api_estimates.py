@@ -1,11 +1,14 @@
-"""Adds the calls of endpoints to the estimates of the stages: tokens, and dollars where a price is known."""
+"""Adds the calls of endpoints to the estimates of the stages: time, tokens, and dollars where a price is
+known."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from posttrain.compiler.api_costs.api_calls import ApiCalls, stage_calls
+from posttrain.compiler.api_costs.api_durations import ASSUMED_SPEED, api_share
 from posttrain.compiler.api_costs.api_prices import find_price, unknown_price_reason
+from posttrain.compiler.placement.estimate_record import part_record, total_record
 from posttrain.compiler.placement.stage_placement import StagePlacement
 from posttrain.compiler.semantic_checks import CheckedRecipe
 
@@ -18,17 +21,34 @@ def add_api_estimates(
     """Return the placements with the calls of endpoints in their estimates."""
     found = dict(placed)
     for name in checked.resolved.recipe.stages:
-        calls = [_api_record(one) for one in stage_calls(name, checked)]
+        calls = list(stage_calls(name, checked))
         if calls:
             placement = found.get(name, StagePlacement())
-            found[name] = replace(placement, estimate=_with_calls(placement.estimate, calls))
+            timed = _with_time(placement.estimate, calls)
+            found[name] = replace(placement, estimate=_with_calls(timed, [_api_record(one) for one in calls]))
     return found
 
 
-def _with_calls(estimate: Mapping[str, Any] | None, calls: list[dict[str, Any]]) -> dict[str, Any]:
+def _with_time(estimate: Mapping[str, Any] | None, calls: list[ApiCalls]) -> Mapping[str, Any]:
+    """Return an estimate with the time of the calls, if the time of the other parts is known."""
+    known = estimate or {}
+    if estimate is not None and "parts" not in known:
+        return known
+    shares = [share for share in map(api_share, calls) if share is not None]
+    if len(shares) < len(calls):
+        return {"unknown_reason": UNKNOWN_COUNT, **known}
+    # The GPUs of a stage wait for its calls.
+    before = known.get("parts", ())
+    seconds = sum(one["seconds"] for one in before)
+    price = sum(one["dollars"] for one in before) / seconds if seconds else 0.0
+    parts = [*before, *(part_record(share, price) for share in shares)]
+    return {**known, **total_record(parts), "assumes": [*known.get("assumes", ()), ASSUMED_SPEED]}
+
+
+def _with_calls(estimate: Mapping[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:
     """Return an estimate with these calls; its dollars include them."""
     known = [_middle(one) for one in calls if "dollars_max" in one]
-    before = dict(estimate or {})
+    before = dict(estimate)
     if known:
         before["dollars"] = round(before.get("dollars", 0.0) + sum(known), 2)
     return {**before, "api": calls}

@@ -67,18 +67,19 @@ def memory_record(memory: MemoryEstimate, target: Target) -> dict[str, Any]:
 def time_record(shares: Iterable[TimeShare], gpus: int, target: Target) -> dict[str, Any]:
     """Return the time and the price of this number of GPUs, in total and for each part."""
     price = gpus * target.device.dollars_per_hour / 3600
-    parts = [
-        {
-            "name": one.name,
-            "seconds": round(_middle(one), 1),
-            "seconds_min": round(one.min_seconds, 1),
-            "seconds_max": round(one.max_seconds, 1),
-            "dollars": round(_middle(one) * price, 4),
-            "why": one.why,
-        }
-        for one in shares
-    ]
-    return total_record(parts)
+    return total_record([part_record(one, price) for one in shares])
+
+
+def part_record(share: TimeShare, price: float) -> dict[str, Any]:
+    """Return one part of the time; the price is that of a second of the GPUs."""
+    return {
+        "name": share.name,
+        "seconds": round(_middle(share), 1),
+        "seconds_min": round(share.min_seconds, 1),
+        "seconds_max": round(share.max_seconds, 1),
+        "dollars": round(_middle(share) * price, 4),
+        "why": share.why,
+    }
 
 
 def total_record(parts: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,11 +1,18 @@
 """The pass that places every stage of a checked recipe on the target."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from posttrain.compiler.checks.trained_model import TrainedModel, trained_models
 from posttrain.compiler.data.datasets import table_of
 from posttrain.compiler.data.table_schema import TableSchema
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.placement.benchmark_estimate import (
+    ITEM_COUNT_UNKNOWN,
+    benchmark_estimate,
+    count_texts,
+)
 from posttrain.compiler.placement.evaluation_stages import InLoopEvalStage
 from posttrain.compiler.placement.generation_placement import combine_placements, place_generation
 from posttrain.compiler.placement.stage_placement import StagePlacement
@@ -15,10 +22,13 @@ from posttrain.compiler.placement.stage_workload import (
 )
 from posttrain.compiler.placement.target import Target, resolve_target
 from posttrain.compiler.placement.training_placement import place_training
+from posttrain.compiler.resolution.lineage import weight_element_size
 from posttrain.compiler.semantic_checks import CheckedRecipe
 from posttrain.compiler.stages.inference import InferenceTarget
+from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.artifact_stages import Generate
 from posttrain.spec.eval_stages import Benchmark, Evaluate
+from posttrain.spec.model_declaration import Model
 
 
 def place_stages(checked: CheckedRecipe, diagnostics: Diagnostics) -> Mapping[str, StagePlacement]:
@@ -106,4 +116,23 @@ def _place_inference_model(
     rows, about = _row_count(name, checked)
     origin = _origin_model(f"stage:{name}", subject.role, checked) or ""
     model, shape = checked.resolved.recipe.models.get(origin), checked.shapes.get(origin)
-    return place_generation(model, shape, stage.sampling, rows, subject.engine, target, about)
+    placed = place_generation(model, shape, stage.sampling, rows, subject.engine, target, about)
+    if isinstance(stage, Benchmark) and shape is not None and target.gpus:
+        texts = count_texts(stage, checked.benchmarks[name].tasks)
+        return replace(placed, estimate=_with_benchmark(placed, texts, stage, model, shape, target))
+    return placed
+
+
+def _with_benchmark(
+    placed: StagePlacement,
+    texts: int | None,
+    stage: Benchmark,
+    model: Model | None,
+    shape: Shape,
+    target: Target,
+) -> Mapping[str, Any]:
+    found = {key: value for key, value in (placed.estimate or {}).items() if key != "unknown_reason"}
+    if texts is None:
+        return {**found, "unknown_reason": ITEM_COUNT_UNKNOWN}
+    element = weight_element_size(model)
+    return {**found, **benchmark_estimate(shape, element, texts, stage, placed.gpus, target)}

@@ -14,7 +14,7 @@ CIRCULAR_REFERENCE = Code(
     "circular reference",
     "error",
     "Each of these depends on the next one, so none of them can run first. Every stage written after a gate"
-    " depends on the gate.",
+    " depends on the gate, except the stages that the gate itself needs.",
     wrong=minimal_recipe(
         ("model: base", "model: again"),
         ("  check:", "  again: {train: sft, model: sft, data: sums.train}\n  check:"),
@@ -41,11 +41,7 @@ def topological_order(
         section = {"model": "models", "dataset": "datasets", "stage": "stages"}
         thing, _, name = cycle[0].partition(":")
         chain = " -> ".join(node.partition(":")[2] for node in (*cycle, cycle[0]))
-        gated = any(isinstance(recipe.stages.get(node.partition(":")[2]), Gate) for node in cycle)
-        help = "every stage written after a gate depends on the gate" if gated else ""
-        diagnostics.add(
-            CIRCULAR_REFERENCE, (section[thing], name), f"circular reference: {chain}", key=True, help=help
-        )
+        diagnostics.add(CIRCULAR_REFERENCE, (section[thing], name), f"circular reference: {chain}", key=True)
     return tuple(ordered)
 
 
@@ -63,12 +59,26 @@ def _add_gate_inputs(recipe: TypedRecipe, needs: dict[str, dict[str, None]]) -> 
 
 def _add_gate_barriers(recipe: TypedRecipe, needs: dict[str, dict[str, None]]) -> None:
     """Stages after a gate depend on it. An edge to the nearest gate is enough, because gates are chained."""
-    gate: str | None = None
+    gates: dict[str, set[str]] = {}  # with all that each needs
     for name, stage in recipe.stages.items():
-        if gate is not None:
-            needs[f"stage:{name}"][f"stage:{gate}"] = None
+        node = f"stage:{name}"
+        needed = _closure(node, needs) if isinstance(stage, Gate) else set[str]()
+        barrier = next((gate for gate in reversed(gates) if node not in gates[gate]), None)
+        if barrier is not None:
+            needs[node][barrier] = None
         if isinstance(stage, Gate):
-            gate = name
+            gates[node] = needed | (gates[barrier] if barrier else set[str]())
+
+
+def _closure(node: str, needs: Mapping[str, Mapping[str, None]]) -> set[str]:
+    """All nodes that a node depends on."""
+    found: set[str] = set()
+    ahead = [node]
+    while ahead:
+        new = needs[ahead.pop()].keys() - found
+        found |= new
+        ahead += new
+    return found
 
 
 def _depth_first_sort(

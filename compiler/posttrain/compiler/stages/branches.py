@@ -1,6 +1,6 @@
 """Checks the branches of gates: the stages that run only after a failed or an inconclusive gate."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
@@ -119,7 +119,8 @@ def gates_before(resolved: ResolvedRecipe) -> dict[str, tuple[str, ...]]:
     """Return the gates that each stage depends on: the last gate before it, with the gates before that one.
 
     A stage of a branch depends on the gate of the branch, on the gates before that gate, and on the gates
-    inside the branch. A stage outside a branch does not depend on the gates inside it.
+    inside the branch. A stage outside a branch does not depend on the gates inside it. No stage depends on a
+    gate that needs it, such as one that a profile adds at the end.
     """
     stages = resolved.recipe.stages
     owner = {
@@ -129,12 +130,26 @@ def gates_before(resolved: ResolvedRecipe) -> dict[str, tuple[str, ...]]:
         for member in _branch_stages(target, resolved)
     }
     result: dict[str, tuple[str, ...]] = {}
-    passed: list[str] = []
+    reads = _stage_inputs(resolved)
+    passed: dict[str, set[str]] = {}  # the gates, with the stages that each needs
     for name, stage in stages.items():
         gate = owner.get(name)
-        same_branch = [other for other in passed if owner.get(other) == gate][-1:]
+        free = [other for other, needed in passed.items() if name not in needed]
+        same_branch = [other for other in free if owner.get(other) == gate][-1:]
         above = () if gate is None else (*result.get(gate, ()), gate)
         result[name] = tuple(dict.fromkeys((*above, *same_branch)))
         if isinstance(stage, Gate):
-            passed.append(name)
+            needed = [_needed_stages(name, reads), *(passed[other] for other in result[name])]
+            passed[name] = set[str]().union(*needed)
     return result
+
+
+def _needed_stages(name: str, reads: Mapping[str, set[str]]) -> set[str]:
+    """Return all stages that a stage depends on through what it reads."""
+    found: set[str] = set()
+    ahead = [name]
+    while ahead:
+        new = reads.get(ahead.pop(), set[str]()) - found
+        found |= new
+        ahead += new
+    return found
