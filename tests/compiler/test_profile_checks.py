@@ -272,7 +272,7 @@ def brace_places(tree: MappingNode, profile: str, lines: list[str]) -> set[tuple
     [
         ("{vars: {siez: 32}}", "siez", "PT0305", "did you mean `size`?"),
         ("{models: {bases: {from: gpt2}}}", "bases", "PT0304", "did you mean `base`?"),
-        ("{datasets: {sum: {from: {arithmetic: {digits: 2, count: 9}}}}}", "sum: {", "PT0304", "did you mean"),
+        ("{datasets: {sum: {from: {arithmetic: {digits: 2, count: 9}}}}}", "sum: {", "PT0304", ""),
         ("{rewards: {right: {nodes: {scores: {tokens: {}}}}}}", "scores", "PT0506", ""),
     ],
 )  # fmt: skip
