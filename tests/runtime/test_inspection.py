@@ -1,5 +1,6 @@
 """Runs, products, logs and states of a home, read without the command line."""
 
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -203,3 +204,27 @@ def test_adoption_reports_each_step_and_records_a_run(tmp_path: Path) -> None:
     assert refused.outcome == "refused"
     assert "not only the environment differs" in refused.reason
     assert len(list_runs(home)) == 2
+
+
+def test_the_log_of_a_damaged_product_is_shown(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    run = run_text(tmp_path, RECIPE, home).run
+    product = home.store.root / compile_text(tmp_path, RECIPE)[0].step("count").key
+    (product / "files" / "count").unlink()
+    found = find_log(home, run, "count")
+    assert isinstance(found, StepLog)
+    assert "".join(read_log(found, follow=True)).endswith("counted\n")
+    shutil.rmtree(product)
+    missing = find_log(home, run, "count")
+    assert isinstance(missing, NoLog)
+    assert missing.reason == "the log of `count` is missing"
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_a_home_whose_only_run_has_no_readable_plan_says_so(tmp_path: Path, is_missing: bool) -> None:
+    plan, options = compile_text(tmp_path, RECIPE)
+    home = Home(tmp_path / "home")
+    run = new_run(home, plan, options.recipe)
+    (run / "plan.json").unlink() if is_missing else (run / "plan.json").write_text("")
+    with pytest.raises(UnknownName, match=f"the plan of the run {run.name} .* is missing or damaged"):
+        find_run(home, None)

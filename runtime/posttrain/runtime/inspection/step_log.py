@@ -14,6 +14,7 @@ from posttrain.runtime.store.runs import find_step_key, find_step_record
 from posttrain.spec.record import record
 
 _POLL_SECONDS = 0.2
+_FINISHED_STATES = ("cached", "done")
 _UNFINISHED_STATES = ("waiting", "running")
 
 
@@ -44,7 +45,7 @@ def find_log(home: Home, run: Path, id: str) -> StepLog | NoLog:
     of an earlier run in its working directory: that is not the log of this run."""
     check_step(run, id)
     entry = _journal_entry(run, id)
-    folder = find_step_record(home, run, id)
+    folder = find_step_record(home, run, id) or _damaged_record(home, run, id)
     if folder is not None and (folder / "log").exists():
         in_store = folder.is_relative_to(home.store.root)
         if in_store or entry is None or entry.attempt:
@@ -52,7 +53,16 @@ def find_log(home: Home, run: Path, id: str) -> StepLog | NoLog:
             return StepLog(log=folder / "log", events=folder / "events.jsonl", has_ended=over)
     if entry is None or entry.state in _UNFINISHED_STATES:
         return NoLog(reason=f"`{id}` has not run yet")
+    if entry.state in _FINISHED_STATES or entry.attempt:
+        return NoLog(reason=f"the log of `{id}` is missing", advice="`recipe verify` lists what is damaged")
     return NoLog(reason=f"`{id}` has not started ({entry.state}): {entry.reason}", advice=entry.advice)
+
+
+def _damaged_record(home: Home, run: Path, id: str) -> Path | None:
+    """The folder with the log of a product that is damaged: the log can be intact."""
+    key = find_step_key(run, id)
+    record = home.store.root / key / "record" if key else None
+    return record if record is not None and (record / "log").is_file() else None
 
 
 def _has_ended(home: Home, run: Path, id: str) -> bool:
