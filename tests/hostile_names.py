@@ -23,6 +23,7 @@ HOSTILE_NAMES = {
     "ampersand": "a&b",
     "unicode": "ünï→日本",
     "dash": "-rf",
+    "two dots": "..a",
     "newline": "a\nb",
     "tilde": "~",
     "variable": "$HOME",

@@ -43,13 +43,20 @@ def start_command(*arguments: str | Path, log: Path, cwd: Path | None = None) ->
         return subprocess.Popen(command, stdin=nothing, stdout=output, stderr=output, cwd=cwd)
 
 
+_HANGS_AFTER_SECONDS = 1200
+
+
 def wait_until(
     condition: Callable[[], bool],
     what: str,
     client: Process | None = None,
-    seconds: float = 120,
+    seconds: float | None = None,
 ) -> None:
-    """Wait until a condition holds; fails after `seconds`, or when the client exits first."""
+    """Wait until a condition holds; fails when the client exits first, or after `seconds`.
+
+    A client that is alive can be slow on a busy machine: the time only bounds a hang.
+    """
+    seconds = seconds or (_HANGS_AFTER_SECONDS if client is not None else 120)
     deadline = time.monotonic() + seconds
     while not condition():
         assert client is None or client.poll() is None, f"the client exited before {what}"

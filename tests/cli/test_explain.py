@@ -50,6 +50,18 @@ def test_it_is_explained(word: str) -> None:
     assert EXPLANATIONS[word] in " ".join(text.split())
 
 
+@pytest.mark.parametrize(
+    "name", sorted({f.name for topic in KNOWN.topics for f in topic.fields if f.see_also})
+)
+def test_the_page_of_a_mapping_has_its_keys(name: str) -> None:
+    """Also of one that several sections have, such as `sampling`."""
+    below = {f.see_also for topic in KNOWN.topics for f in topic.fields if f.name == name} - {""}
+    keys = [f.name for topic in KNOWN.topics if topic.name in below for f in topic.fields]
+    text = explain(name, KNOWN) or ""
+    assert keys or name == "stages"
+    assert not [key for key in keys if f"- `{key}` (" not in text]
+
+
 def test_a_field_has_its_type_and_location() -> None:
     text = explain("models.init.num_hidden_layers", KNOWN)
     assert text is not None

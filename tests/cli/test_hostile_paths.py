@@ -9,7 +9,7 @@ from tests.recipe_command import TINY_RECIPE, run_command
 
 # All characters of tests/hostile_names.py in one name, and the names that mean something as a whole.
 EVERY_CHARACTER = "a*?[b]{c,d} 'e\"\\*%2Fs#;&:ü~$HOME`id`<b>\nx=1"
-NAMES = {"every character": EVERY_CHARACTER, "dash": "-rf", "partition": "answer=7"}
+NAMES = {"every character": EVERY_CHARACTER, "dash": "-rf", "dots": "..a", "partition": "answer=7"}
 COMMANDS = (
     ("validate",),
     ("validate", "--format", "sarif"),

@@ -1,5 +1,6 @@
 """Key suggestions: the closest legal key, or the equivalent of a key of another tool."""
 
+import functools
 from typing import get_args
 
 import pytest
@@ -14,6 +15,7 @@ from posttrain.compiler.diagnosis.key_suggestions import (
     suggest_key,
 )
 from posttrain.compiler.facts.fact_tables import load_table
+from posttrain.compiler.reference.topic_lookup import build_reference
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.declaration_fields import Declaration, fields_of, keys_of
 from posttrain.spec.extension import EXTENSION_KINDS
@@ -132,6 +134,43 @@ def test_a_key_in_the_wrong_place_names_its_place() -> None:
     assert key_location_hint("lora_r") == "`r` belongs in `models.NAME.adapter`"
     assert "the batch of an optimizer step" in key_location_hint("gradient_accumulation_steps")
     assert key_location_hint("frobnicate") == ""
+
+
+@functools.cache
+def sections() -> dict[str, set[str]]:
+    """The keys of every section of the language and of the parameters of every method, by topic."""
+    kinds = ("recipe", "section", "stage", "method")
+    topics = [topic for topic in build_reference(CATALOG).topics if topic.kind in kinds]
+    return {topic.name: {field.name for field in topic.fields} for topic in topics if topic.fields}
+
+
+@pytest.mark.parametrize("section", sections())
+def test_each_key_of_another_section_is_located_or_replaced(section: str) -> None:
+    legal = sections()[section]
+    for key in set().union(*sections().values()) - legal:
+        help, meant = key_hint(key, legal, what="keys here")
+        assert meant or not help.startswith("keys here"), key
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "help"),
+    [
+        ("recipe", "on_error", "`on_error` belongs in `environments.NAME`"),
+        ("hardware", "at_least", "`at_least` belongs in `gate` of `gate` stages"),
+        ("models", "existing_adapter", "`existing_adapter` belongs in `models.NAME.adapter`"),
+        ("models", "timeout_minutes", "`timeout_minutes` belongs in every stage"),
+        ("stages.train", "profiles", "`profiles` belongs in the recipe, at its top"),
+        ("datasets", "batch_size", "`batch_size` belongs in `stages.NAME.params`"),
+    ],
+)
+def test_a_key_of_another_section_is_not_a_typo(section: str, key: str, help: str) -> None:
+    assert key_hint(key, sections()[section], what="keys here") == (help, None)
+
+
+def test_a_parameter_of_another_method_is_not_said_to_belong_where_it_is() -> None:
+    assert (
+        key_hint("beta", sections()["sft"], what="keys here")[0] == "`beta` is a parameter of other methods"
+    )
 
 
 def declared_keys() -> set[str]:

@@ -265,3 +265,32 @@ def brace_places(tree: MappingNode, profile: str, lines: list[str]) -> set[tuple
         and path[:1] not in (("vars",), ("matrix",))
         and lines[node.span.line - 1][node.span.column - 1] == "{"
     }
+
+
+@pytest.mark.parametrize(
+    ("overlay", "word", "code", "help"),
+    [
+        ("{vars: {siez: 32}}", "siez", "PT0305", "did you mean `size`?"),
+        ("{models: {bases: {from: gpt2}}}", "bases", "PT0304", "did you mean `base`?"),
+        ("{datasets: {sum: {from: {arithmetic: {digits: 2, count: 9}}}}}", "sum: {", "PT0304", ""),
+        ("{rewards: {right: {nodes: {scores: {tokens: {}}}}}}", "scores", "PT0506", ""),
+    ],
+)  # fmt: skip
+def test_a_misspelled_name_in_a_profile_declares_something_that_nothing_uses(
+    overlay: str, word: str, code: str, help: str
+) -> None:
+    """What the profile leaves unused of the recipe is not reported."""
+    base = MINIMAL_RECIPE.replace("name: demo", "name: demo\nvars: {size: 64}")
+    base = base.replace("hidden_size: 64", 'hidden_size: "${vars.size}"')
+    text = with_profiles(f"smoke: {overlay}", "fixed: {models: {base: {init: {hidden_size: 64}}}}", base=base)
+    (found,) = compile_text(text).diagnostics
+    assert (str(found.span), found.code, found.profiles) == (place_of(text, word), code, ("smoke",))
+    assert found.help.startswith(help)
+
+
+def test_a_misspelled_name_in_an_override_is_reported() -> None:
+    base = MINIMAL_RECIPE.replace("name: demo", "name: demo\nvars: {size: 64}")
+    base = base.replace("hidden_size: 64", 'hidden_size: "${vars.size}"')
+    assert compile_text(base, overrides=(("vars.size", "32"),)).diagnostics == ()
+    (found,) = compile_text(base, overrides=(("vars.siez", "32"),)).diagnostics
+    assert (found.code, found.help) == ("PT0305", "did you mean `size`?")

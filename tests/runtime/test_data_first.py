@@ -54,8 +54,13 @@ def test_every_wrong_schedule_is_reported_before_any_training(tmp_path: Path) ->
     failed = [number for number, line in enumerate(lines) if line.startswith("x ")]
     assert [lines[number].split()[1] for number in failed] == ["grpo", "after"]
     assert failed[1] - failed[0] == 2  # one list: a line of advice is between the two
-    assert "a generation batch needs 8 prompts, but the dataset has 1 (recipe.yaml:18:3)" in done.stdout
-    assert "`after` reads `datasets.none`, which has no rows (recipe.yaml:24:3)" in done.stdout
+    # The places of `params` and of `data` in their stages.
+    assert "a generation batch needs 8 prompts, but the dataset has 1 (recipe.yaml:23:5)" in done.stdout
+    assert "`after` reads `datasets.none`, which has no rows (recipe.yaml:24:23)" in done.stdout
+    logs = run_command("logs", "grpo", "--follow", "--home", tmp_path / "home")
+    assert logs.returncode == 1
+    assert "`grpo` has not started (failed): `grpo` reads `datasets.few`: a generation batch" in logs.stderr
+    assert "change the params of the stage" in logs.stderr
 
 
 def test_the_data_of_a_product_is_checked_as_soon_as_it_exists(tmp_path: Path) -> None:

@@ -1,17 +1,18 @@
 """Runs, products, logs and states of a home, read without the command line."""
 
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.runtime.scripts_recipe import FAILING, RECIPE, compile_text, run_text
+from tests.runtime.scripts_recipe import FAILING, RECIPE, SLEEPING, compile_text, run_text
 
 from posttrain.runtime.execution.adopt_stages import StepAdoption, adopt_stages
 from posttrain.runtime.execution.run_errors import SelectionError
 from posttrain.runtime.inspection.run_lookup import UnknownName, find_product, find_run, find_training_step
 from posttrain.runtime.inspection.run_status import UnreadableStatus, list_run_summaries, read_run_status
-from posttrain.runtime.inspection.step_log import StepLog, find_log, read_log
+from posttrain.runtime.inspection.step_log import NoLog, StepLog, find_log, read_log
 from posttrain.runtime.store.file_locks import acquire_lock
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
@@ -42,7 +43,7 @@ def test_products_and_logs_are_found_by_stage(finished: tuple[Home, Path]) -> No
     assert files is not None
     assert (files / "count").read_text().strip() == "6"
     log = find_log(home, run, "count")
-    assert log is not None
+    assert isinstance(log, StepLog)
     assert not log.is_empty
     assert "".join(read_log(log, follow=False)).endswith("counted\n")
     for find in (find_product, find_log):
@@ -55,7 +56,7 @@ def test_products_and_logs_are_found_by_stage(finished: tuple[Home, Path]) -> No
 def test_following_the_log_of_a_finished_step_ends(finished: tuple[Home, Path]) -> None:
     home, run = finished
     log = find_log(home, run, "count")
-    assert log is not None
+    assert isinstance(log, StepLog)
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.extend(read_log(log, follow=True)), daemon=True)
     reader.start()
@@ -67,7 +68,7 @@ def test_following_the_log_of_a_finished_step_ends(finished: tuple[Home, Path]) 
 def test_a_log_is_followed_until_its_step_ends(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("first\n")
-    running = StepLog(log=log, events=tmp_path / "events.jsonl", is_complete=False)
+    running = StepLog(log=log, events=tmp_path / "events.jsonl", has_ended=lambda: False)
     pieces: Iterator[str] = read_log(running, follow=True)
     assert next(pieces) == "first\n"
 
@@ -80,6 +81,50 @@ def test_a_log_is_followed_until_its_step_ends(tmp_path: Path) -> None:
     thread.start()
     assert list(pieces) == ["second\n"]
     thread.join()
+
+
+@pytest.mark.parametrize("text", [FAILING, SLEEPING])
+def test_following_the_log_of_a_step_that_failed_or_was_killed_ends(tmp_path: Path, text: str) -> None:
+    """A killed client leaves `running` in the journal; the locks are free then."""
+    home = Home(tmp_path / "home")
+    if text == FAILING:
+        run = run_text(tmp_path, text, home).run
+    else:
+        plan, options = compile_text(tmp_path, text)
+        run = new_run(home, plan, options.recipe)
+        journal = Journal(run / "journal.sqlite")
+        journal.update_step("count", "running", attempt=1)
+        journal.close()
+        record = home.workdir(plan.step("count").key) / "record"
+        record.mkdir(parents=True)
+        (record / "log").write_text("started\n")
+    log = find_log(home, run, "count")
+    assert isinstance(log, StepLog)
+    reader = threading.Thread(target=lambda: list(read_log(log, follow=True)), daemon=True)
+    reader.start()
+    reader.join(30)
+    assert not reader.is_alive()
+
+
+def test_the_log_of_a_step_that_did_not_start_says_why(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    run = run_text(tmp_path, FAILING, home).run
+    found = find_log(home, run, "double")
+    assert isinstance(found, NoLog)
+    assert found.reason == "`double` has not started (blocked): count was failed"
+
+
+def test_the_log_of_an_earlier_run_is_not_that_of_a_step_that_did_not_start(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    run_text(tmp_path, FAILING, home)
+    plan, options = compile_text(tmp_path, FAILING)
+    run = new_run(home, plan, options.recipe)
+    journal = Journal(run / "journal.sqlite")
+    journal.update_step("count", "failed", reason="8 rows are needed", advice="add rows")
+    journal.close()
+    found = find_log(home, run, "count")
+    assert isinstance(found, NoLog)
+    assert (found.reason, found.advice) == ("`count` has not started (failed): 8 rows are needed", "add rows")
 
 
 def test_the_status_of_a_run_has_states_and_results(tmp_path: Path) -> None:
@@ -159,3 +204,27 @@ def test_adoption_reports_each_step_and_records_a_run(tmp_path: Path) -> None:
     assert refused.outcome == "refused"
     assert "not only the environment differs" in refused.reason
     assert len(list_runs(home)) == 2
+
+
+def test_the_log_of_a_damaged_product_is_shown(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    run = run_text(tmp_path, RECIPE, home).run
+    product = home.store.root / compile_text(tmp_path, RECIPE)[0].step("count").key
+    (product / "files" / "count").unlink()
+    found = find_log(home, run, "count")
+    assert isinstance(found, StepLog)
+    assert "".join(read_log(found, follow=True)).endswith("counted\n")
+    shutil.rmtree(product)
+    missing = find_log(home, run, "count")
+    assert isinstance(missing, NoLog)
+    assert missing.reason == "the log of `count` is missing"
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_a_home_whose_only_run_has_no_readable_plan_says_so(tmp_path: Path, is_missing: bool) -> None:
+    plan, options = compile_text(tmp_path, RECIPE)
+    home = Home(tmp_path / "home")
+    run = new_run(home, plan, options.recipe)
+    (run / "plan.json").unlink() if is_missing else (run / "plan.json").write_text("")
+    with pytest.raises(UnknownName, match=f"the plan of the run {run.name} .* is missing or damaged"):
+        find_run(home, None)

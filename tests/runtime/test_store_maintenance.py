@@ -97,7 +97,7 @@ def test_gc_leaves_alone_what_is_at_work(folder: Path) -> None:
         assert len(runs) == 1, "gc removed the active run, or kept the old one"
         assert runs[0].endswith("nap")
         assert nap.exists()
-        (listed,) = json.loads(run_command("runs", "--home", home, "--json").stdout)
+        (listed,) = json.loads(run_command("runs", "--home", home, "--format", "json").stdout)
         assert listed["state"] == "running"
     finally:
         client.send_signal(signal.SIGKILL)
@@ -255,7 +255,7 @@ def test_runs_are_listed_with_their_results(folder: Path) -> None:
     home = folder / "home"
     write(folder, "word; exit 3")
     assert run_command("run", folder, "--home", home).returncode == 1
-    listed = json.loads(run_command("runs", "--home", home, "--json").stdout)
+    listed = json.loads(run_command("runs", "--home", home, "--format", "json").stdout)
     assert [one["state"] for one in listed] == ["finished", "failed"]
     assert listed[0]["steps"] == {"done": 3}
     assert listed[1]["steps"] == {"cached": 2, "failed": 1}

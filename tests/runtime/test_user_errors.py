@@ -2,7 +2,10 @@
 
 import os
 import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.recipe_command import RECIPE_COMMAND, run_command
@@ -10,6 +13,7 @@ from tests.runtime.environments.test_python_environment import world
 
 from posttrain.runtime.environments import episode_runner
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.hosting.host_client import HostClient
 from posttrain.runtime.user_errors import FirstErrors, describe_values, extension_traceback
 
 REWARD = """\
@@ -173,3 +177,82 @@ def test_an_error_of_our_own_keeps_its_whole_traceback():
     with pytest.raises(KeyError) as raised:
         assert {}["x"]
     assert extension_traceback(raised.value) == ""
+
+
+UNUSUAL = """\
+import os
+
+class Silent(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+class Opaque:
+    def __getattr__(self, name):
+        raise RuntimeError("no attributes")
+
+def silent(text):
+    raise Silent()
+
+def opaque(text):
+    return Opaque()
+
+def deep(text):
+    value = []
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+def group(text):
+    raise ExceptionGroup("several", [ValueError("first"), TypeError("second")])
+
+def forked(text):
+    if os.fork() == 0:
+        raise ValueError("in the child")
+    os.wait()
+    return float(text)
+"""
+
+
+Call = Callable[[str, str], Mapping[str, Any] | None]
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Iterator[Call]:
+    """Calls a function of UNUSUAL in one process for each function."""
+    (tmp_path / "unusual.py").write_text(UNUSUAL)
+    clients: dict[str, HostClient] = {}
+
+    def call(name: str, text: str) -> Mapping[str, Any] | None:
+        if name not in clients:
+            file, folders = tmp_path / "unusual.py", [str(tmp_path)]
+            clients[name] = HostClient(sys.executable, "function", file, name, {}, folders, {})
+            assert clients[name].wait_until_ready() == {"ready": True}
+        return clients[name].request({"text": text}, 60.0)
+
+    yield call
+    for client in clients.values():
+        client.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "line"),
+    [
+        ("silent", "Silent, whose __str__ raises RuntimeError", 'File "unusual.py", line 12, in silent'),
+        ("opaque", "RuntimeError: no attributes", 'File "unusual.py", line 9, in __getattr__'),
+        ("deep", "the returned value is not JSON serializable: RecursionError", ""),
+        ("group", "ExceptionGroup: several (2 sub-exceptions)", "ValueError: first"),
+    ],
+)
+def test_an_unusual_error_does_not_end_the_process_of_the_function(
+    call: Call, name: str, error: str, line: str
+) -> None:
+    for _ in range(2):
+        response = call(name, "1")
+        assert response is not None
+        assert response["error"].startswith(error)
+        assert line in response.get("traceback", "")
+
+
+def test_a_fork_of_the_function_does_not_respond(call: Call) -> None:
+    """Its response would be read as that of the next row."""
+    assert [call("forked", text) for text in "123"] == [{"value": n, "reason": None} for n in (1.0, 2.0, 3.0)]

@@ -8,7 +8,12 @@ them. Later passes do not report what an earlier pass has rejected.
 
 from collections.abc import Mapping
 
-from posttrain.compiler.checks.unused import check_unused_variables
+from posttrain.compiler.checks.unused import (
+    UnusedReport,
+    check_unused,
+    check_unused_nodes,
+    check_unused_variables,
+)
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.lockfile.pins import Pins, apply_pins
 from posttrain.compiler.parsing.expand import apply_overlays, merge_extended_files, profiles_of
@@ -101,10 +106,10 @@ def _compile(tree: MappingNode, request: CompileRequest, pins: Pins, diagnostics
     whole = apply_overlays(tree, request, diagnostics)
     combinations = expand_matrix(whole, diagnostics)
     used: set[str] = set()
-    plans = [_compile_leg(whole, leg, used, request, pins, diagnostics) for leg in combinations]
+    report = UnusedReport(file=request.source.name, base=None if request.is_unmodified else tree)
+    plans = [_compile_leg(whole, leg, used, report, request, pins, diagnostics) for leg in combinations]
     check_unused_axes(whole, combinations, used, diagnostics)
-    if request.is_unmodified:
-        check_unused_variables(whole, used, request.source.name, diagnostics)
+    check_unused_variables(whole, used, report, diagnostics)
     whole_plans = [plan for plan in plans if plan is not None]
     if len(whole_plans) < len(plans):
         return None
@@ -125,6 +130,7 @@ def _compile_leg(
     whole: MappingNode,
     leg: Leg,
     used: set[str],
+    report: UnusedReport,
     request: CompileRequest,
     pins: Pins,
     diagnostics: Diagnostics,
@@ -136,6 +142,8 @@ def _compile_leg(
     recipe = build_typed_recipe(filled, diagnostics)
     resolved = resolve_names(recipe, request.catalog, diagnostics)
     checked = check_semantics(resolved, request, diagnostics)
+    check_unused(resolved, report, diagnostics)
+    check_unused_nodes(resolved, checked.graphs, checked.evals, report, diagnostics)
     placed = _place_stages(checked, diagnostics)
     if diagnostics.has_errors or not request.needs_plan:
         return None

@@ -17,7 +17,6 @@ from posttrain.compiler.checks.tags import check_tags
 from posttrain.compiler.checks.tracking import check_tracking
 from posttrain.compiler.checks.trained_model import trained_models
 from posttrain.compiler.checks.training_checks import check_training_stages
-from posttrain.compiler.checks.unused import check_unused
 from posttrain.compiler.data.datasets import CompiledDataset, check_datasets
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.environments.checked_environment import CheckedEnvironment
@@ -26,7 +25,6 @@ from posttrain.compiler.model_support import check_quantized_checkpoints
 from posttrain.compiler.resolution.lineage import Lineage, model_lineages
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.rewards.graph import RewardGraph, build_graph
-from posttrain.compiler.rewards.reward_codes import UNUSED_NODE
 from posttrain.compiler.stages.branches import check_branches
 from posttrain.compiler.stages.eval_stage import CheckedEval, StageWithMetrics, check_eval
 from posttrain.compiler.stages.gate_stage import CheckedGate, check_gate
@@ -197,9 +195,6 @@ def _check_across_stages(found: CheckedRecipe, request: CompileRequest, diagnost
     check_export_folders(resolved.recipe, diagnostics)
     check_tracking(resolved.recipe, request, diagnostics)
     check_passwords(resolved.recipe, diagnostics)
-    if request.is_unmodified:
-        check_unused(resolved, request.source.name, diagnostics)
-        _check_unused_nodes(resolved, found.graphs, found.evals, diagnostics)
 
 
 def _has_code_tests(graph: RewardGraph) -> bool:
@@ -249,22 +244,3 @@ def _check_gates(
         if gate is not None:
             gates[name] = gate
     return gates
-
-
-def _check_unused_nodes(
-    resolved: ResolvedRecipe,
-    graphs: Mapping[str, RewardGraph],
-    evals: Mapping[str, CheckedEval],
-    diagnostics: Diagnostics,
-) -> None:
-    for name, graph in graphs.items():
-        measured = {
-            metric.node.partition(".")[0]
-            for found in evals.values()
-            if found.stage.reward == name
-            for metric in found.metrics.values()
-        }
-        for node in resolved.recipe.rewards[name].nodes:
-            if node not in graph.used and node not in measured:
-                path = ("rewards", name, "nodes", node)
-                diagnostics.add(UNUSED_NODE, path, f"nothing uses `{node}`", key=True)

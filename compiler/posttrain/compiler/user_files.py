@@ -42,15 +42,16 @@ def large_user_file(
 ) -> tuple[UserFile, bytes] | None:
     """Like `user_file`, for files larger than memory: unless `whole`, it returns only the first bytes."""
     where = posixpath.normpath(name)
-    prefix = None if whole or _is_outside_folder(where) else request.file_prefix(where, MAX_SAMPLED_BYTES)
+    prefix = None if whole or is_outside_folder(where) else request.file_prefix(where, MAX_SAMPLED_BYTES)
     if prefix is None or len(prefix) < MAX_SAMPLED_BYTES:
         return user_file(name, path, request, diagnostics)
     digest = request.file_digest(where)
     return None if digest is None else (UserFile(path=where, sha256=digest), prefix)
 
 
-def _is_outside_folder(where: str) -> bool:
-    return where.startswith(("..", "/"))
+def is_outside_folder(where: str) -> bool:
+    """Whether a normalized path leaves the folder it is relative to. A name can start with two dots."""
+    return where.startswith("/") or where.partition("/")[0] == ".."
 
 
 def user_file(
@@ -58,7 +59,7 @@ def user_file(
 ) -> tuple[UserFile, bytes] | None:
     """The file's normalized path, digest and content; None after a reported error."""
     where = posixpath.normpath(name)
-    if _is_outside_folder(where):
+    if is_outside_folder(where):
         message = f"`{name}` is outside the recipe's folder"
         diagnostics.add(FILE_NOT_FOUND, path, message, help="copy the file into the recipe's folder")
         return None

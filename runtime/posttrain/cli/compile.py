@@ -224,7 +224,7 @@ def print_diagnostics(diagnostics: "Sequence[Diagnostic]", path: Path, limit: in
 def display_path(path: Path) -> str:
     """The path relative to the working directory, if it is inside it."""
     shown = os.path.relpath(path)
-    return str(path) if shown.startswith("..") else shown
+    return str(path) if Path(shown).parts[:1] == ("..",) else shown
 
 
 def _source_lines(path: Path) -> list[str]:

@@ -20,13 +20,13 @@ from posttrain.cli.invalid_usage import EXIT_ERRORS
 @click.option("--follow", "-f", is_flag=True, help="Follow the log while the stage runs.")
 def command(stage: str, home: str | None, name: str | None, follow: bool) -> None:
     """Print the log of STAGE."""
-    from posttrain.runtime.inspection.step_log import find_log, read_log
+    from posttrain.runtime.inspection.step_log import NoLog, find_log, read_log
 
     where = resolve_home(home)
     with unknown_names_as_usage_errors():
         found = find_log(where, find_run(where, name), stage)
-    if found is None:
-        click.echo(f"`{stage}` has not run yet", err=True)
+    if isinstance(found, NoLog):
+        click.echo(found.reason + (f"\n  {found.advice}" if found.advice else ""), err=True)
         raise click.exceptions.Exit(EXIT_ERRORS)
     if not follow and found.is_empty:
         click.echo(f"`{stage}` has printed nothing; its metrics are in {found.events}", err=True)

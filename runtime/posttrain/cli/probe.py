@@ -28,7 +28,13 @@ _MAX_SAMPLE = 160  # characters shown of a sample
 @click.option("--samples", default=4, type=click.IntRange(1), help="The number of completions per prompt.")
 @click.option("--temperature", type=click.FloatRange(0), help="Override the value of the stage.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Override the value of the stage.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, with all completions.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="The output format; json has all completions.",
+)
 def command(
     stage: str,
     home: str | None,
@@ -37,7 +43,7 @@ def command(
     samples: int,
     temperature: float | None,
     max_tokens: int | None,
-    as_json: bool,
+    form: str,
 ) -> None:
     """Sample completions from the training stage STAGE, finished or not, and warn about anomalies."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -54,7 +60,7 @@ def command(
     except StepError as error:
         click.echo(f"error: {error}" + (f"\n  {error.advice}" if error.advice else ""), err=True)
         raise click.exceptions.Exit(EXIT_ERRORS) from None
-    if as_json:
+    if form == "json":
         click.echo(json.dumps(report, ensure_ascii=False, indent=1, default=str))
     else:
         _print_report(report)

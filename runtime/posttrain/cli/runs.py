@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 @click.command("runs")
 @home_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(home: str | None, as_json: bool) -> None:
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="The output format."
+)
+def command(home: str | None, form: str) -> None:
     """Show all runs: start, result, steps, duration."""
     from posttrain.cli.text_tables import print_table
     from posttrain.runtime.inspection.run_status import list_run_summaries
@@ -23,7 +25,7 @@ def command(home: str | None, as_json: bool) -> None:
 
     where = resolve_home(home)
     found = list(list_run_summaries(where))
-    if as_json:
+    if form == "json":
         click.echo(json.dumps([_summary_data(run) for run in found], indent=1, sort_keys=True))
         return
     rows = [

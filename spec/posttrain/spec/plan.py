@@ -88,7 +88,8 @@ class Step(Document):
     places: Mapping[str, SourceLocation] = Field(
         default_factory=dict[str, SourceLocation],
         description="Places of other declarations that the step uses: endpoints.NAME, rewards.NAME,"
-        " rewards.NAME.nodes.ID for Python functions, environments.NAME.",
+        " rewards.NAME.nodes.ID for Python functions, environments.NAME; and of the keys data, few_shot and"
+        " params of its stage.",
     )
     key: str = Field(description="Cache key: a hash of everything that can change the product.")
     key_parts: Mapping[str, str] = Field(description="Digest of each part of the key.")

@@ -151,3 +151,21 @@ def test_what_grpo_cannot_compute_is_refused(params: str) -> None:
 def test_packing_takes_steps_or_epochs() -> None:
     assert codes_of(stage_recipe("sft", "params: {packing: true, max_steps: 10}")) == []
     assert codes_of(stage_recipe("sft", "params: {packing: true, epochs: 2}")) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "code", "value"),
+    [
+        ("sft", "batch_size: 4, micro_batch_size: 3", "PT0604", "3"),
+        ("sft", "lr_scheduler_type: cosine, decay_ratio: 0.25", "PT0204", "0.25"),
+        ("dpo", "loss_type: [sigmoid, sft], loss_weights: [1.0]", "PT0204", "[1.0]"),
+        ("sft", "warmup_steps: 7.5", "PT0204", "7.5"),
+    ],
+)
+def test_an_error_about_several_values_is_at_a_key_that_it_names(
+    method: str, params: str, code: str, value: str
+) -> None:
+    text = stage_recipe(method, f"params: {{{params}}}")
+    (found,) = (one for one in diagnostics_of(text) if one.code == code)
+    line = text.splitlines()[found.span.line - 1]
+    assert line[found.span.column - 1 :].startswith(value)

@@ -155,7 +155,7 @@ def marked_text(found: Diagnostic, nodes: str) -> str:
             "completion",
         ),
         ("{regex: {of: completion, pattern: '(a'}}", "PT0204", "", "", "'(a'"),
-        ("{regex: {of: completion, pattern: a, group: 1}}", "PT0204", "", "", "regex"),
+        ("{regex: {of: completion, pattern: a, group: 1}}", "PT0204", "", "", "a"),
         ("{json_schema: {of: completion, schema: {type: objekt}}}", "PT0204", "", "", "{type: objekt}"),
         ("{json_path: {of: completion, path: 'a..b'}}", "PT0204", "", "", "'a..b'"),
         (

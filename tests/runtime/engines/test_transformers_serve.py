@@ -62,7 +62,7 @@ def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def _healthy(port: int) -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60) as answer:
             return answer.status == 200
     except OSError:
         return False
@@ -89,7 +89,7 @@ def test_it_writes_what_the_model_writes_here(tiny_model: Path, served: str, tmp
         "api_key": None,
         "concurrency": 2,
         "max_retries": 1,
-        "timeout_seconds": 60.0,
+        "timeout_seconds": 600.0,
     }
     chat: list[Prompt] = [[{"role": "user", "content": text}] for text in texts]
     found = _written(where, chat, tmp_path / "chat.jsonl")

@@ -96,11 +96,12 @@ def test_the_key_is_sent_and_a_rejected_one_is_an_error(
     assert "rejects the key in JUDGE_KEY" in found.cause
     assert "wrong" not in found.cause + found.advice
     monkeypatch.delenv("JUDGE_KEY")
-    services.requests.clear()
-    assert brief(check(tmp_path, recipe)) == [
-        ("error", "secret", "`judge`: the environment variable JUDGE_KEY is not set")
-    ]
-    assert services.requests == [], "without its key an endpoint is not asked"
+    missing = ("error", "secret", "`judge`: the environment variable JUDGE_KEY is not set")
+    assert brief(check(tmp_path, recipe)) == [missing], "the answer to a request without a key means nothing"
+    dead = recipe.replace(services.url, "http://127.0.0.1:9")
+    both = check(tmp_path, dead)
+    assert sorted(one.check for one in both) == ["endpoint", "secret"]
+    assert any("cannot be reached" in one.cause for one in both)
 
 
 def test_a_judge_in_a_reward_is_checked(services: LocalServices, tmp_path: Path) -> None:

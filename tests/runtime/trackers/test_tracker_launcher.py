@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 from tests.recipe_command import TINY_RECIPE, find_processes, run_command, start_command, wait_until
 
-from posttrain.runtime.trackers import tracker_launcher
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.trackers import tensorboard, tracker_launcher
+from posttrain.runtime.trackers.tracker_feed import TrackerFeed
 from posttrain.runtime.trackers.tracker_launcher import installed_trackers
+from posttrain.runtime.trackers.tracker_process import feed_state_path
+from posttrain.runtime.trackers.tracker_protocol import TrackedStep
 
 
 def test_packages_that_are_missing_are_named_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,6 +53,19 @@ def test_a_run_that_is_killed_and_goes_on_is_tracked_as_one(tmp_path: Path) -> N
     states = [json.loads(path.read_text())["final"] for path in sent.iterdir()]
     assert states == [True] * 4
     assert "tracking" not in again.stdout
+
+
+def test_leftovers_of_a_client_that_was_killed_while_it_recorded_a_point_are_removed(tmp_path: Path) -> None:
+    state = feed_state_path(Home(tmp_path), "0123", "tensorboard")
+    state.parent.mkdir(parents=True)
+    state.write_text('{"final": true, "last_sent": [3, 1]}')
+    state.with_suffix(".lock").touch()
+    state.with_name(f".{state.name}.4711.tmp").write_text('{"final": fal')
+    tracked = TrackedStep(
+        recipe="r", run="1", step="eval", key="0123", kind="eval", params={}, folder=tmp_path / "tensorboard"
+    )
+    TrackerFeed("tensorboard", tracked, tensorboard.run, state).remove_leftovers()
+    assert list(state.parent.iterdir()) == [state]
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ def test_a_stage_under_way_and_a_finished_one_are_probed(tmp_path: Path) -> None
         )
         sealed = "work/*/checkpoints/checkpoint-3/complete.json"
         wait_until(lambda: any(tmp_path.glob(sealed)), "a checkpoint of grpo", client)
-        probed = run_command("probe", "grpo", "--home", tmp_path, "--json", "--samples", "2")
+        probed = run_command("probe", "grpo", "--home", tmp_path, "--format", "json", "--samples", "2")
     finally:
         client.kill()
         client.wait()

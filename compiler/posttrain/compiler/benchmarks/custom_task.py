@@ -10,7 +10,7 @@ from posttrain.compiler.benchmarks.lm_eval_tasks import TaskKind, declared_metri
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
-from posttrain.compiler.user_files import user_file
+from posttrain.compiler.user_files import is_outside_folder, user_file
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
 from posttrain.spec.suggestions import hint
@@ -97,7 +97,7 @@ class _TaskReader:
     def _add_function_file(self, function: str, folder: str) -> None:
         module, _, name = function.rpartition(".")
         file = posixpath.normpath(posixpath.join(folder, f"{module.replace('.', '/')}.py"))
-        if not module or not name or file.startswith("..") or self._request.read(file) is None:
+        if not module or not name or is_outside_folder(file) or self._request.read(file) is None:
             message = f"`!function {function}` does not name a function in a local file"
             raise self.fail(message, f"define it in `{file}`" if module else "write !function FILE.NAME")
         self.read_file(file)

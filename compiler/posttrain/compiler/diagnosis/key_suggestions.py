@@ -8,6 +8,7 @@ import functools
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from posttrain.compiler.diagnosis.key_locations import find_key_location
 from posttrain.compiler.facts.fact_tables import load_table
 from posttrain.compiler.text.yaml_errors import find_lookalike
 from posttrain.spec.suggestions import (
@@ -35,11 +36,11 @@ def suggest_key(word: str, legal: Iterable[str]) -> str | None:
     if renamed:
         return renamed[0]
     closest = closest_match(word, known)
-    # A key of another tool is not a typo, unless it is one edit away from a legal key.
+    # A key of another tool or of another section is not a typo, unless it is one edit away from a legal key.
     foreign = (
         closest
         and edit_distance(folded, closest, 1) > 1
-        and (folded in _notes() or trl_argument_hint(folded))
+        and (folded in _notes() or trl_argument_hint(folded) or find_key_location((folded,), known))
     )
     return None if foreign else closest
 
@@ -53,7 +54,7 @@ def key_hint(word: str, legal: Iterable[str], *, what: str) -> tuple[str, str | 
     if not word.isascii() and (odd := find_lookalike(word)):
         return f"{odd}; {did_you_mean(meant, known, what) if meant else format_choices(known, what)}", meant
     if meant is None:
-        return key_location_hint(word) or format_choices(known, what), None
+        return key_location_hint(word, known) or format_choices(known, what), None
     note = _notes().get(_normalize(word), "")
     return "; ".join(filter(None, (note, did_you_mean(meant, known, what)))), meant
 
@@ -68,16 +69,12 @@ def op_hint(word: str, legal: Iterable[str]) -> tuple[str, str | None]:
     return did_you_mean(meant, known, "reward ops") + (f" write {example}" if example else ""), meant
 
 
-def key_location_hint(word: str) -> str:
-    """The section to which a misplaced key belongs; empty if unknown."""
+def key_location_hint(word: str, legal: Collection[str] = ()) -> str:
+    """The section to which a misplaced key belongs; empty if unknown. `legal` are the keys of its section."""
     folded = _normalize(word)
     if folded in _notes():
         return _notes()[folded]
-    for ours in (folded, *native_keys(folded)):
-        for location, keys in _table()["locations"].items():
-            if ours in keys.split():
-                return f"`{ours}` belongs in {location}"
-    return trl_argument_hint(folded)
+    return find_key_location((folded, *native_keys(folded)), legal) or trl_argument_hint(folded)
 
 
 def trl_argument_hint(word: str) -> str:

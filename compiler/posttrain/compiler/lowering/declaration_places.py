@@ -1,14 +1,16 @@
-"""The places of the declarations that a stage uses, for messages of the runtime."""
+"""The places of what a stage uses, for messages of the runtime: declarations, and its own keys."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from posttrain.compiler.semantic_checks import CheckedRecipe
-from posttrain.compiler.text.yaml_tree import key_span
+from posttrain.compiler.text.yaml_tree import key_span, node_at
 from posttrain.spec.plan import SourceLocation
 from posttrain.spec.stage import Stage
 
 Path = tuple[str, ...]
+# The keys of a stage that its rows are checked against.
+_ROW_KEYS = ("data", "few_shot", "params")
 
 
 def source_location(checked: CheckedRecipe, path: Path) -> SourceLocation:
@@ -17,16 +19,20 @@ def source_location(checked: CheckedRecipe, path: Path) -> SourceLocation:
 
 
 def declaration_places(
-    stage: Stage | None, params: Mapping[str, Any], checked: CheckedRecipe
+    name: str, stage: Stage | None, params: Mapping[str, Any], checked: CheckedRecipe
 ) -> dict[str, SourceLocation]:
-    """The places of the endpoints, the reward and the environment of a stage, and of its in-loop evals."""
+    """The places of the endpoints, the reward and the environment of a stage, and of its in-loop evals; and
+    of the keys of the stage that name its data and its batch sizes."""
     if stage is None:
         return {}
+    root = checked.resolved.recipe.root
+    own = {key: ("stages", name, key) for key in _ROW_KEYS}
+    places = {key: source_location(checked, path) for key, path in own.items() if node_at(root, path)[1] == 3}
     paths = list(_used_declarations(stage, params))
     during = params.get("evaluate") or {}
-    for name, eval_params in during.get("evals", {}).items():
-        paths += _used_declarations(checked.resolved.recipe.stages[name], eval_params)
-    return {".".join(path): source_location(checked, path) for path in dict.fromkeys(paths)}
+    for each, eval_params in during.get("evals", {}).items():
+        paths += _used_declarations(checked.resolved.recipe.stages[each], eval_params)
+    return places | {".".join(path): source_location(checked, path) for path in dict.fromkeys(paths)}
 
 
 def _used_declarations(stage: Stage, params: Mapping[str, Any]) -> Iterator[Path]:

@@ -99,7 +99,7 @@ def _build_step(
         entry=request.catalog.entry(*drafted.entry),
         params=params,
         place=source_location(checked, (section, name)),
-        places=declaration_places(stage, params, checked),
+        places=declaration_places(name, stage, params, checked),
         key=key_from_parts(parts),
         key_parts=parts,
         key_values=values,

@@ -9,7 +9,7 @@ from posttrain.compiler.parsing.parse import parse
 from posttrain.compiler.parsing.typed_recipe import normalize_sections
 from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
 from posttrain.compiler.text.yaml_tree import Entry, MappingNode, Node, ScalarNode, SequenceNode
-from posttrain.compiler.user_files import describe_missing_file
+from posttrain.compiler.user_files import describe_missing_file, is_outside_folder
 from posttrain.spec.diagnostic import Code, Label, Span
 from posttrain.spec.suggestions import hint
 
@@ -108,7 +108,7 @@ class _ExtendsResolver:
         if not isinstance(item, ScalarNode) or not isinstance(item.value, str) or not item.value:
             return self._report(item, "`extends` takes a path or a list of paths")
         path = posixpath.normpath(posixpath.join(folder, item.value))
-        if path.startswith(("..", "/")):
+        if is_outside_folder(path):
             return self._report(
                 item,
                 f"`{item.value}` is outside the recipe's folder",

@@ -178,6 +178,7 @@ def _report_wrong_value(problem: FieldError, found: Node, path: KeyPath, out: Di
         )
     elif isinstance(found, ScalarNode) and message in _FRACTION_MESSAGES:
         help, replace = _fraction_help(found)
+    path = named_key_path(path, found, message)
     if isinstance(found, ScalarNode) and message.startswith(("must", "does", "is ")):
         message = f"`{abbreviated_text(found)}` {message}"
     elif isinstance(found, ScalarNode):
@@ -229,3 +230,13 @@ def abbreviated_text(leaf: ScalarNode) -> str:
     """The text of a value, truncated. A password is masked before, because its end can be cut off."""
     text = mask_url_passwords(leaf.text)
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+def named_key_path(path: KeyPath, node: Node | None, message: str) -> KeyPath:
+    """The path of the first key that a message about a mapping names; else that of the mapping.
+
+    The checks of declarations and the schedules of methods know values, but no places.
+    """
+    keys = node.entries if isinstance(node, MappingNode) else {}
+    named = next((word for word in re.findall(r"\w+", message) if word in keys), None)
+    return path if named is None else (*path, named)

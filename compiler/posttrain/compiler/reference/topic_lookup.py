@@ -118,7 +118,10 @@ def _topics_and_fields(word: str, reference: Reference) -> str | None:
     if len(fields) == 1 and not topics:
         return _field_page(fields[0], reference)
     blocks = [_same_named_fields(fields)] if fields else []
-    blocks += [topic_markdown(entry.topic) for entry in topics]
+    shown = [entry.topic for entry in topics]
+    below = {entry.field.see_also for entry in fields if entry.field is not None}
+    shown += [topic for topic in reference.topics if topic.name in below and topic not in shown]
+    blocks += [topic_markdown(topic) for topic in shown]
     return "\n".join(blocks) if blocks else None
 
 

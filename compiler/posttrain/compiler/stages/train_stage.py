@@ -6,11 +6,11 @@ from posttrain.compiler.data import data_codes
 from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_of
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
-from posttrain.compiler.parsing.validation_diagnostics import validate
+from posttrain.compiler.parsing.validation_diagnostics import named_key_path, validate
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.rewards.graph import RewardGraph
 from posttrain.compiler.text.compile_request import CompileRequest
-from posttrain.compiler.text.yaml_tree import KeyPath, MappingNode, node_at
+from posttrain.compiler.text.yaml_tree import KeyPath, MappingNode, Node, node_at
 from posttrain.spec.column_types import Columns, is_assignable
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Method, Params, Schedule
@@ -96,7 +96,7 @@ def check_training(
     table = _check_columns(name, stage, method, graph, resolved, rows, diagnostics)
     if params is None:
         return None
-    planned = _check_schedule(method, params, table, where, diagnostics)
+    planned = _check_schedule(method, params, table, where, node, diagnostics)
     return CheckedTraining(
         stage=stage,
         method=method,
@@ -205,11 +205,11 @@ def _columns_text(columns: Columns) -> str:
 
 
 def _check_schedule(
-    method: Method, params: Params, rows: int | None, path: KeyPath, diagnostics: Diagnostics
+    method: Method, params: Params, rows: int | None, path: KeyPath, node: Node, diagnostics: Diagnostics
 ) -> Schedule | None:
     try:
         # If the number of rows is unknown, any large number checks the rest of the schedule.
         return method.schedule(params, rows if rows is not None else 10**9)
     except ValueError as error:
-        diagnostics.add(INCOMPATIBLE_SIZES, path, str(error))
+        diagnostics.add(INCOMPATIBLE_SIZES, named_key_path(path, node, str(error)), str(error))
         return None

@@ -130,7 +130,8 @@ def listed_models(answer: Any) -> list[str] | None:
     data = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(data, list):
         return None
-    return [str(one["id"]) for one in data if isinstance(one, dict) and "id" in one]
+    ids = [one.get("id") for one in data if isinstance(one, dict)]
+    return [id for id in ids if isinstance(id, str)]
 
 
 def _openai_headers(key: str | None) -> dict[str, str]:

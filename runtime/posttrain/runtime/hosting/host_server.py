@@ -37,8 +37,14 @@ def main(kind: str, file: str, name: str, params: str, folders: list[str]) -> No
         _write_response(responses, _describe_error(error, folders))
         return
     _write_response(responses, {"ready": True})
+    main_process = os.getpid()
     for line in sys.stdin:
-        _write_response(responses, _call_handler(handler, json.loads(line), folders))
+        response = _call_handler(handler, json.loads(line), folders)
+        if (
+            os.getpid() != main_process
+        ):  # a fork of the user's code, whose response would be read for the next row
+            os._exit(1)
+        _write_response(responses, response)
 
 
 def _load_callable(file: str, name: str, what: str) -> Any:
@@ -120,7 +126,7 @@ def _call_handler(handler: Handler, message: Any, folders: list[str]) -> dict[st
 
 def _describe_error(error: BaseException, folders: list[str]) -> dict[str, Any]:
     """The error with its traceback from the user's code on. User files have names without their folder."""
-    text = f"{type(error).__name__}: {error}"[:500]
+    text = _summary(error)
     try:
         whole = traceback.TracebackException.from_exception(error)
         part = whole
@@ -130,11 +136,19 @@ def _describe_error(error: BaseException, folders: list[str]) -> dict[str, Any]:
             part.stack = traceback.StackSummary.from_list(_user_frames(part.stack, folders))
             part = part.__cause__ or part.__context__
         lines = "".join(whole.format())
-    except Exception:  # an exception whose text raises
+    except Exception:  # an exception whose attributes raise
         lines = ""
     if len(lines) > _MAX_CHARS:
         lines = lines[: _MAX_CHARS // 2] + "\n  ...\n" + lines[-_MAX_CHARS // 2 :]
     return {"error": text, "traceback": lines.rstrip()}
+
+
+def _summary(error: BaseException) -> str:
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"[:500]
+    except Exception as problem:  # __str__ is code of the user
+        return f"{name}, whose __str__ raises {type(problem).__name__}"
 
 
 def _user_frames(stack: "traceback.StackSummary", folders: list[str]) -> "list[traceback.FrameSummary]":
@@ -151,8 +165,8 @@ def _user_frames(stack: "traceback.StackSummary", folders: list[str]) -> "list[t
 def _write_response(responses: TextIO, response: dict[str, Any]) -> None:
     try:
         text = json.dumps(response)
-    except (TypeError, ValueError) as error:
-        text = json.dumps({"error": f"the returned value is not JSON serializable: {error}"[:500]})
+    except Exception as error:
+        text = json.dumps({"error": f"the returned value is not JSON serializable: {_summary(error)}"[:500]})
     responses.write(text + "\n")
 
 

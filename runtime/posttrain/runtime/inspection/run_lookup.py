@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from posttrain.runtime.store import runs
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.integrity import IntegrityChecker
-from posttrain.runtime.store.runs import find_step_key, last_run, list_runs, step_ids
+from posttrain.runtime.store.runs import find_step_key, last_run, list_run_folders, list_runs, step_ids
 from posttrain.spec.document_json import DocumentError
 from posttrain.spec.suggestions import hint
 
@@ -23,6 +23,12 @@ def find_run(home: Home, name: str | None) -> Path:
     """The run whose name starts with `name`; without a name, the newest run."""
     if name is None:
         found = last_run(home)
+        folders = list_run_folders(home)
+        if found is None and folders:
+            cause = f"the plan of the run {folders[-1].name} in {home.root} is missing or damaged"
+            raise UnknownName(
+                f"{cause}; `recipe verify` shows more, and `recipe run` goes on from the products"
+            )
         if found is None:
             raise UnknownName(f"no runs in {home.root}; start one with `recipe run PATH`, or set --home")
         return found

@@ -7,6 +7,8 @@ from posttrain.spec.record import record
 from posttrain.spec.suggestions import hint
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+# Expressions whose value cannot be called.
+_VALUES = (ast.Constant, ast.List, ast.Dict, ast.Set, ast.Tuple, ast.JoinedStr)
 # The methods of an environment, with the positional arguments of a call.
 _EPISODE_METHODS = {"reset": ("row", "seed"), "step": ("action",), "score": ()}
 
@@ -24,13 +26,61 @@ def check_function(module: ast.Module, name: str, arguments: Sequence[str]) -> P
     """The problem of a call with these keyword arguments, if the source shows one."""
     found = _find_definition(module, name)
     if isinstance(found, Problem) or found is None:
-        return found
+        return found or _check_value(module, name, arguments)
     if isinstance(found, ast.AsyncFunctionDef):
         cause = f"`{name}` is a coroutine function, and rewards are not awaited"
         return Problem(line=found.lineno, cause=cause, advice="define it with `def`")
-    if isinstance(found, ast.ClassDef) or found.decorator_list:  # a decorator can change the signature
+    if isinstance(found, ast.ClassDef):
+        return None if _is_open_ended(found) else _class_problem(found)
+    if found.decorator_list:  # a decorator can change the signature
         return None
+    if _yields(found.body):
+        cause = f"`{name}` is a generator function: a call returns a generator, not a value"
+        return Problem(line=found.lineno, cause=cause, advice="return the value instead of `yield`")
     return _check_keywords(found.args, name, found.lineno, arguments, skip=0)
+
+
+def _check_value(module: ast.Module, name: str, arguments: Sequence[str]) -> Problem | None:
+    """The problem of a name that is bound only once, to a constant or to a lambda."""
+    bound = [one for one in _statements(module.body) if _binds([one], name)]
+    only = bound[0] if len(bound) == 1 else None
+    value = only.value if isinstance(only, ast.Assign | ast.AnnAssign) else None
+    if isinstance(value, ast.Lambda):
+        return _check_keywords(value.args, name, value.lineno, arguments, skip=0)
+    rebound = any(isinstance(node, ast.Global) and name in node.names for node in ast.walk(module))
+    defined = any(one.name == name for one in _definitions(module.body))
+    if isinstance(value, _VALUES) and not rebound and not defined:
+        cause = f"`{name}` is a value, not a function"
+        return Problem(line=value.lineno, cause=cause, advice=f"define `{name}` with `def`")
+    return None
+
+
+def _class_problem(found: ast.ClassDef) -> Problem:
+    cause = f"`{found.name}` is a class: a call returns an instance, not a value"
+    advice = f"define a function, or a name for an instance: NAME = {found.name}()"
+    return Problem(line=found.lineno, cause=cause, advice=advice)
+
+
+def _is_open_ended(found: ast.ClassDef) -> bool:
+    """Whether a class can have more than its source shows."""
+    inherits = any(not (isinstance(base, ast.Name) and base.id == "object") for base in found.bases)
+    return inherits or bool(found.decorator_list or found.keywords) or _defines(found, "__new__")
+
+
+def _defines(found: ast.ClassDef, method: str) -> bool:
+    return any(isinstance(one, FunctionNode) and one.name == method for one in found.body)
+
+
+def _yields(body: Sequence[ast.stmt]) -> bool:
+    """Whether a function with this body is a generator function; functions inside it do not count."""
+    pending: list[ast.AST] = list(body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(node, FunctionNode | ast.ClassDef | ast.Lambda | ast.GeneratorExp):
+            pending += ast.iter_child_nodes(node)
+    return False
 
 
 def check_class(module: ast.Module, name: str, arguments: Sequence[str]) -> Problem | None:
@@ -39,8 +89,7 @@ def check_class(module: ast.Module, name: str, arguments: Sequence[str]) -> Prob
     if isinstance(found, Problem) or not isinstance(found, ast.ClassDef):
         return found if isinstance(found, Problem) else None
     methods = {one.name: one for one in found.body if isinstance(one, FunctionNode)}
-    inherits = any(not (isinstance(base, ast.Name) and base.id == "object") for base in found.bases)
-    open_ended = inherits or bool(found.decorator_list or found.keywords) or "__getattr__" in methods
+    open_ended = _is_open_ended(found) or "__getattr__" in methods
     for method, passed in _EPISODE_METHODS.items():
         if method in methods:
             problem = _check_positional(methods[method], f"{name}.{method}", passed)
@@ -52,7 +101,7 @@ def check_class(module: ast.Module, name: str, arguments: Sequence[str]) -> Prob
     start = methods.get("__init__")
     if start is not None and not start.decorator_list:
         return _check_keywords(start.args, f"{name}.__init__", start.lineno, arguments, skip=1)
-    if start is None and arguments and not open_ended and "__new__" not in methods:
+    if start is None and arguments and not open_ended:
         cause = f"`{name}` takes no arguments, and the recipe passes {_listed(arguments)}"
         return Problem(line=found.lineno, cause=cause, advice="remove `with`, or define `__init__`")
     return None
@@ -126,6 +175,8 @@ def _check_keywords(
     unknown = [one for one in arguments if one not in by_keyword]
     if unknown and parameters.kwarg is None:
         cause = f"`{name}` takes {_listed(by_keyword)}, and the recipe passes {_listed(unknown)}"
+        if only_positional.intersection(unknown):
+            cause += " by name"
         return Problem(line=line, cause=cause, advice="rename the parameter, or the argument in the recipe")
     missing = [one for one in named if one not in arguments and one not in optional]
     if missing:

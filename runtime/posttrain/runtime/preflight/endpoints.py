@@ -33,10 +33,10 @@ def _check_endpoint(uses: Sequence[EndpointUse], variables: Mapping[str, str]) -
     """The findings about one endpoint, for each step that uses it."""
     endpoint = uses[0].endpoint
     try:
-        key = read_api_key(endpoint, variables)
-    except StepError:
-        return []  # reported with the secrets
-    found = _request_model(uses[0], endpoint, key)
+        key, has_key = read_api_key(endpoint, variables), True
+    except StepError:  # reported with the secrets; whether the server answers shows without a key
+        key, has_key = None, False
+    found = _request_model(uses[0], endpoint, key, only_reach=not has_key)
     if found is None:
         return []
     severity, cause, advice = found
@@ -45,16 +45,18 @@ def _check_endpoint(uses: Sequence[EndpointUse], variables: Mapping[str, str]) -
 
 
 def _request_model(
-    use: EndpointUse, endpoint: Mapping[str, Any], key: str | None
+    use: EndpointUse, endpoint: Mapping[str, Any], key: str | None, *, only_reach: bool
 ) -> tuple[str, str, str] | None:
-    """Severity, cause and advice of the problem of an endpoint; None if it is fine."""
+    """Severity, cause and advice of the problem of an endpoint; None if it is fine.
+
+    With `only_reach` its answer does not matter."""
     try:
         url, headers = model_query(endpoint, key)
         answer = get_json(url, headers, _SECONDS)
     except StepError as problem:  # of the URL or of the proxy
         return "error", f"`{use.name}`: {problem}", problem.advice
     except HttpError as problem:
-        return _explain_status(use, endpoint, problem)
+        return None if only_reach else _explain_status(use, endpoint, problem)
     except TimeoutError:
         cause = f"`{use.name}` at {base_url(endpoint)} did not answer within {_SECONDS:g} s"
         return "warning", cause, "check that the server is not overloaded or still loading its model"
@@ -62,10 +64,12 @@ def _request_model(
         cause = f"`{use.name}` at {base_url(endpoint)} cannot be reached: {problem}"
         return "error", cause, "start the server, or correct the `base_url` of the endpoint"
     except ValueError:
+        if only_reach:
+            return None
         cause = f"`{use.name}` at {base_url(endpoint)} does not answer with JSON"
         return "warning", cause, "check that `base_url` is the address of an API, such as https://HOST/v1"
     models = listed_models(answer)
-    if models is None or endpoint["model"] in models:
+    if only_reach or models is None or endpoint["model"] in models:
         return None
     cause = f"`{use.name}` at {base_url(endpoint)} does not list the model `{endpoint['model']}`"
     # vLLM lists every model that it serves; gateways can serve models that they do not list.

@@ -14,6 +14,7 @@ _MISSING_MODULE_ERRORS = ("ImportError", "ModuleNotFoundError", "Exception", "Ba
 class ImportedModule:
     """A module, and whether the file always imports it when it is loaded."""
 
+    # Starts with a dot if the import is relative.
     name: str
     line: int
     # False inside a function: the import may never be executed.
@@ -41,8 +42,8 @@ def _imports(body: list[ast.stmt], *, at_load: bool) -> Iterator[ImportedModule]
             for alias in statement.names:
                 yield ImportedModule(name=alias.name, line=statement.lineno, at_load=at_load)
         elif isinstance(statement, ast.ImportFrom):
-            if statement.module and not statement.level:
-                yield ImportedModule(name=statement.module, line=statement.lineno, at_load=at_load)
+            name = "." * statement.level + (statement.module or "")
+            yield ImportedModule(name=name, line=statement.lineno, at_load=at_load)
         elif isinstance(statement, ast.If) and _is_type_checking(statement.test):
             yield from _imports(statement.orelse, at_load=at_load)
         elif isinstance(statement, ast.Try) and _catches_missing_modules(statement):

@@ -36,6 +36,7 @@ def check_schedule(step: Step, facts: Facts) -> Iterator[Finding]:
                 step,
                 f"`{step.id}` reads {_data_name(step.inputs[role])}, which has no rows",
                 "check the source and the steps of the dataset: one of them may drop every row",
+                declaration=role,
             )
     params = read_step_params(step)
     if isinstance(params, TrainStepParams) and counts.get("data"):
@@ -69,6 +70,7 @@ def _check_training(step: Step, params: TrainStepParams, rows: int) -> Iterator[
             step,
             f"`{step.id}` reads {_data_name(step.inputs['data'])}: {problem}",
             "change the params of the stage, or add rows to the dataset",
+            declaration="params",
         )
 
 
@@ -80,6 +82,7 @@ def _check_few_shot(step: Step, wanted: int, rows: int) -> Iterator[Finding]:
             f"`{step.id}` takes {wanted} few-shot examples from"
             f" {_data_name(step.inputs['few_shot'])}, which has {rows} rows",
             "lower few_shot.num_fewshot, or use a larger dataset for the examples",
+            declaration="few_shot",
         )
 
 

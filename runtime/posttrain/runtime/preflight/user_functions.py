@@ -86,9 +86,14 @@ def _check_imports(step: Step, imports: Sequence[_Import], scope: Scope) -> list
     foreign = [one for one in imports if not _is_own_file(one)]
     if not foreign:
         return []
-    missing = _find_missing(step, list(dict.fromkeys(one.module.name for one in foreign)))
+    names = dict.fromkeys(one.module.name for one in foreign if not _is_relative(one))
+    missing = _find_missing(step, list(names)) if names else frozenset[str]()
     interpreter = step.image or sys.executable
-    return [_explain_import(one, interpreter, scope) for one in foreign if one.module.name in missing]
+    return [
+        _explain_import(one, interpreter, scope)
+        for one in foreign
+        if one.module.name in missing or _is_relative(one)
+    ]
 
 
 def _find_missing(step: Step, names: Sequence[str]) -> frozenset[str]:
@@ -102,6 +107,10 @@ def _find_missing(step: Step, names: Sequence[str]) -> frozenset[str]:
     except StepError:
         return frozenset()  # reported with the images
     return frozenset() if output is None else frozenset(json.loads(output))
+
+
+def _is_relative(one: _Import) -> bool:
+    return one.module.name.startswith(".")
 
 
 def _is_own_file(one: _Import) -> bool:
@@ -120,5 +129,8 @@ def _explain_import(one: _Import, interpreter: str, scope: Scope) -> Finding:
         if (scope.recipe_dir / neighbor).is_file()
         else "install it in that environment, or guard the import"
     )
+    if _is_relative(one):
+        cause = f"`{one.code.call}` has a relative import of `{name}` ({where}), and the file is no package"
+        advice = "import the module by its name, and list its file under `modules`"
     report = error if one.module.at_load else warning
     return report("function", one.code.step, cause, advice, declaration=one.code.declaration)

@@ -89,9 +89,14 @@ def _parse_timestamp(name: str) -> int | None:
 
 def list_runs(home: Home) -> list[Path]:
     """All runs, the newest last."""
+    return [folder for folder in list_run_folders(home) if (folder / "plan.json").exists()]
+
+
+def list_run_folders(home: Home) -> list[Path]:
+    """The folders of all runs, also of those without a plan, the newest last."""
     if not home.runs.is_dir():
         return []
-    return sorted(folder for folder in home.runs.iterdir() if (folder / "plan.json").exists())
+    return sorted(folder for folder in home.runs.iterdir() if folder.is_dir())
 
 
 def last_run(home: Home, name: str | None = None) -> Path | None:

@@ -50,6 +50,13 @@ class TrackerFeed:
         self._sink = None
         self.release()
 
+    def remove_leftovers(self) -> None:
+        """Remove the files of a client that was killed while it recorded what it had sent."""
+        if self._try_lock():
+            for path in self._state_path.parent.glob(f".{self._state_path.name}.*.tmp"):
+                path.unlink(missing_ok=True)
+            self.release()
+
     def release(self) -> None:
         """Let another client feed the tracker."""
         if self._lock is not None:

@@ -16,12 +16,17 @@ from posttrain.runtime.process_environment import tracker_environment
 from posttrain.runtime.process_tree import kill_tree
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.runs import run_key
-from posttrain.runtime.trackers.tracker_process import TRACKED_KINDS, WARNINGS_FILE, feed_state_path
+from posttrain.runtime.trackers.tracker_process import (
+    TRACKED_KINDS,
+    WARNINGS_FILE,
+    feed_state_path,
+    sent_folder,
+)
 from posttrain.spec.extension import Tracker
 from posttrain.spec.plan import Plan
 
 _TRACKER_MODULE = "posttrain.runtime.trackers.tracker_process"
-_CLOSE_TIMEOUT = 60.0  # seconds for the trackers to accept the remaining metrics after the run
+_CLOSE_TIMEOUT = 60.0  # seconds after the run in which the trackers accept no metrics
 _POLL_SECONDS = 0.1
 Note = Callable[[str], None]
 
@@ -72,9 +77,12 @@ class TrackerLauncher:
     def _stop(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None, "stdin is a pipe"
         process.stdin.close()
-        start = time.monotonic()
-        while process.poll() is None and self._may_wait(time.monotonic() - start):
+        start = progressed = time.monotonic()
+        sent = self._last_sent()
+        while process.poll() is None and self._may_wait(time.monotonic() - progressed):
             time.sleep(_POLL_SECONDS)
+            if (now_sent := self._last_sent()) != sent:
+                sent, progressed = now_sent, time.monotonic()
         if process.poll() is None:
             waited = time.monotonic() - start
             self._note(f"tracking: timeout after {waited:.0f} s; the next run sends the remaining metrics")
@@ -82,6 +90,13 @@ class TrackerLauncher:
         process.wait()
         if self._log is not None:
             self._log.close()
+
+    def _last_sent(self) -> int:
+        """When the record of the sent metrics changed: every metric that a tracker accepts changes it."""
+        try:
+            return sent_folder(self._home).stat().st_mtime_ns
+        except OSError:
+            return 0
 
     def _may_wait(self, waited: float) -> bool:
         """Whether there is time to wait for the trackers. A request to stop now leaves none."""

@@ -29,7 +29,11 @@ _POLL_SECONDS = 0.5  # the time between two polls
 
 def feed_state_path(home: Home, key: str, tracker: str) -> Path:
     """The file that records the last metrics of a step that were sent to a tracker."""
-    return home.root / "tracking" / "sent" / f"{key}.{tracker}.json"
+    return sent_folder(home) / f"{key}.{tracker}.json"
+
+
+def sent_folder(home: Home) -> Path:
+    return home.root / "tracking" / "sent"
 
 
 def follow_run(home: Home, run: Path, trackers: Sequence[str], patience: float = _POLL_SECONDS) -> None:
@@ -72,6 +76,7 @@ class _StepFollower:
                 folder=home.root / "tracking" / name,
             )
             feed = TrackerFeed(name, tracked, CATALOG.run("tracker", name), feed_state_path(home, key, name))
+            feed.remove_leftovers()
             if not feed.finalized:
                 self._feeds.append(feed)
         self._ended = not self._feeds
