@@ -110,12 +110,13 @@ def test_adapter_base_is_verified(how: str, tmp_path: Path) -> None:
     recipe, home = tmp_path / "recipe.yaml", tmp_path / "home"
     recipe.write_text(ADAPTER_RECIPE)
     assert run_command("run", tmp_path, "--home", home).returncode == 0
-    weights = product_path(home, "base") / "weights"
+    product = product_path(home, "base")
+    weights = product / "weights"
     sound = weights.read_bytes()
     weights.write_bytes(b"9" + sound[1:])
     recipe.write_text(ADAPTER_RECIPE.replace("SEEN", "seen"))
     if how == "gone":
-        shutil.rmtree(product_path(home, "base").parent)
+        shutil.rmtree(product.parent)
     done = run_command("run", tmp_path, "--home", home)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "> base" in done.stdout

@@ -8,7 +8,6 @@ from tests.runtime.scripts_recipe import RECIPE, compile_text
 from posttrain.cli.progress_display import ProgressDisplay
 from posttrain.runtime.execution.dry_run import forecast_plan
 from posttrain.runtime.execution.run_plan import run_plan
-from posttrain.runtime.execution.stop_request import StopRequest
 from posttrain.runtime.store import workdir
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.launch_record import cache_note, launch_record
@@ -90,7 +89,7 @@ def test_plan_and_run_say_so(tmp_path: Path, home: Home, capsys: pytest.CaptureF
     text = "made with 1 process, the plan has 2 processes (ddp)"
     found = forecast_plan(other, home)["count"]
     assert (found.state, found.reason) == ("cached", text)
-    result = run_plan(other, home, options, ProgressDisplay(other, options.recipe.parent, StopRequest()))
+    result = run_plan(other, home, options, ProgressDisplay(other, options.recipe.parent))
     assert set(result.states.values()) == {"cached"}
     assert text in capsys.readouterr().out
 

@@ -1,10 +1,11 @@
 """Models in local folders: selects the files of a model and computes their digests."""
 
-import json
 import posixpath
+from typing import Any, cast
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
+from posttrain.compiler.model_json import model_file, read_model_json
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.compiler.user_files import FILE_NOT_FOUND, describe_missing_file, user_file
@@ -108,19 +109,18 @@ def folder_model_shape(origin: str, request: CompileRequest) -> Shape | None:
     """The shape of the model, from its `config.json`."""
     from posttrain.compiler.facts.shape_from_config import shape_from_config
 
-    where = posixpath.normpath(posixpath.join(origin, "config.json"))
-    config = request.file_prefix(where, MAX_FILE_BYTES["config.json"])
+    config = read_model_json(origin, "config.json", request)
     return None if config is None else shape_from_config(origin, config)
 
 
 def _weight_files(origin: str, request: CompileRequest) -> list[str] | None:
     """The weight files: those of the index if there is one; None if the index is invalid."""
-    index = request.read(posixpath.normpath(posixpath.join(origin, _INDEX_FILE)))
-    if index is None:
+    if request.file_prefix(model_file(origin, _INDEX_FILE), 1) is None:
         return [_SINGLE_FILE]
-    try:
-        shards = {str(name) for name in json.loads(index)["weight_map"].values()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    index = read_model_json(origin, _INDEX_FILE, request) or {}
+    weights: Any = index.get("weight_map")
+    if not isinstance(weights, dict):
         return None
+    shards = {str(name) for name in cast("dict[str, Any]", weights).values()}
     plain = all(posixpath.basename(name) == name and name.endswith(".safetensors") for name in shards)
     return [_INDEX_FILE, *sorted(shards)] if plain and shards else None

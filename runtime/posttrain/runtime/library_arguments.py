@@ -152,6 +152,12 @@ LIBRARY_ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
         "label_smoothing": same(_CPO),
     },
     "SimpoParams": {"batch_size": _BATCH, "beta": same(_CPO), "simpo_gamma": same(_CPO)},
+    # Of grpo, rloo and ppo. TRL's last PPO trainer has `response_length`, and samples from all tokens.
+    "CompletionParams": {
+        "max_completion_length": same(_GRPO, _RLOO),
+        "temperature": same(_GRPO, _RLOO, _PPO),
+        "top_p": same(_GRPO, _RLOO),
+    },
     "RolloutParams": {
         "num_prompts": differs(
             f"{_TRAINING}.per_device_train_batch_size",
@@ -161,9 +167,6 @@ LIBRARY_ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
             ),
         ),
         "num_generations": same(_GRPO, _RLOO),
-        "max_completion_length": same(_GRPO, _RLOO),
-        "temperature": same(_GRPO, _RLOO),
-        "top_p": same(_GRPO, _RLOO),
         "top_k": same(_GRPO, _RLOO),
         "min_p": same(_GRPO, _RLOO),
         "beta": same(_GRPO, _RLOO),
@@ -202,9 +205,6 @@ LIBRARY_ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
             reason="it multiplies the batch size to get the rollout size, instead of dividing a batch",
         ),
         "num_ppo_epochs": same(_PPO),
-        "max_completion_length": differs(f"{_PPO}.response_length", reason="named as in TRL's GRPO and RLOO"),
-        "temperature": same(_PPO),
-        "top_p": own("TRL's PPO samples from all tokens"),
         "kl_coef": same(_PPO),
         "kl_estimator": differs(f"{_PPO}.kl_estimator", reason="k2 is added to TRL's k1 and k3"),
         "kl_target": own("TRL's last PPO trainer has a fixed kl_coef"),

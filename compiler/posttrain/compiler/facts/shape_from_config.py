@@ -1,6 +1,5 @@
 """The shape of a model from the configuration file next to its weights."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -13,15 +12,8 @@ _MAX_SIZE = 2**40  # larger numbers are not sizes of a model, and overflow in th
 _DEFAULT_POSITIONS = 2048  # for a model without a table of positions
 
 
-def shape_from_config(name: str, text: bytes) -> Shape | None:
+def shape_from_config(name: str, config: Mapping[str, Any]) -> Shape | None:
     """Return the shape, or None if the architecture is unknown or the configuration is incomplete."""
-    try:
-        found: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(found, dict):
-        return None
-    config = cast("Mapping[str, Any]", found)
     inner = config.get("text_config")
     return _shape(name, cast("Mapping[str, Any]", inner) if isinstance(inner, dict) else config)
 

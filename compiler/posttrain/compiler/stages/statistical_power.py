@@ -66,20 +66,20 @@ UNDERPOWERED_MARGIN = Code(
     ),
 )
 _COUNTED = (
-    ("when: {math_equal: {of: completion, to: answer}}, then: 1.0", "tokens: completion"),
+    ("{score: {when: {math_equal: {of: completion, to: answer}}, then: 1.0}}", "{length: completion}"),
     ("metrics: {accuracy: returns}", "metrics: {accuracy: {mean: returns}}"),
     ("at_least: 0.8", "at_most: 30"),
 )
-_CLAMPED = (("{tokens: completion}", "{clamp: {of: {tokens: completion}, low: 0, high: 64}}"),)
+_LIMITED = (("{length: completion}", "{clip: {of: {length: completion}, high: 64}}"),)
 UNKNOWN_RANGE = Code(
     "PT0709",
     "gate on a metric without a known range",
     "warning",
     "A rare item with an extreme value can change the mean of such a metric by any amount, and items without"
     " one do not show it. The gate can pass or fail by mistake more often than its confidence says. Use a"
-    " rate, or limit the values, for example with `clamp`.",
+    " rate, or limit the values, for example with `clip`.",
     wrong=minimal_recipe(GATE_EXAMPLE, *_COUNTED),
-    right=minimal_recipe(GATE_EXAMPLE, *_COUNTED, *_CLAMPED),
+    right=minimal_recipe(GATE_EXAMPLE, *_COUNTED, *_LIMITED),
 )
 CODES = (UNDECIDABLE_GATE, UNDETECTABLE_EFFECT, UNDERPOWERED_MARGIN, UNKNOWN_RANGE)
 

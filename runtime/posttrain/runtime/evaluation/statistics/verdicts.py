@@ -98,7 +98,7 @@ def compare_items(
 
 
 def _range_of_means(values: Sequence[float], bounds: Interval | None) -> Interval | None:
-    """The range, if it is known and finite. None for values of only 0 and 1, which have tests of their own."""
+    """The range, if it is known and finite. None for values of 0 and 1 only, which have their own tests."""
     if bounds is None or are_binary(values, bounds) or not math.isfinite(bounds.high - bounds.low):
         return None
     return bounds
