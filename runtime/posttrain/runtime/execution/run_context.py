@@ -5,6 +5,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.execution.resource_pool import EngineQueue, ResourcePool, StepSlots
 from posttrain.runtime.execution.selection import Selection
 from posttrain.runtime.execution.stop_request import StopRequest
 from posttrain.runtime.machine import Machine, this_machine
@@ -31,3 +32,9 @@ class RunContext:
     runner: RunnerDispatch = field(default_factory=RunnerDispatch)
     stop_request: StopRequest = field(default_factory=StopRequest)
     machine: Machine = field(default_factory=lambda: this_machine(gpus=False))
+    # Whether the steps run on a cluster, whose engine queues them. `machine` does not limit them then.
+    is_remote: bool = False
+
+    def slots(self) -> StepSlots:
+        """What decides when a step can start."""
+        return EngineQueue() if self.is_remote else ResourcePool(self.machine, self.home.gpu_locks)

@@ -18,10 +18,12 @@ from posttrain.runtime.execution.stop_request import StopRequest
 from posttrain.runtime.machine import Machine, this_machine
 from posttrain.runtime.preflight.finding import has_errors
 from posttrain.runtime.preflight.run_preflight import run_preflight
+from posttrain.runtime.runners.dispatch import create_dispatch
 from posttrain.runtime.store.file_locks import acquire_lock
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
 from posttrain.runtime.store.runs import finish_run, new_run
+from posttrain.spec.place import Place
 from posttrain.spec.plan import Plan, Step
 from posttrain.spec.record import record
 
@@ -39,6 +41,8 @@ class RunOptions:
     selection: SelectionOptions | None = None
     # The resources that the steps can use; those of this machine when None.
     machine: Machine | None = None
+    # The cluster on which the steps run; None for this machine.
+    place: Place | None = None
     # Whether to send metrics to the trackers that the plan names.
     track: bool = True
     # Whether to write the HTML report at the end.
@@ -89,6 +93,8 @@ def run_plan(
     try:
         with closing(Journal(run / "journal.sqlite")) as journal:
             context = RunContext(
+                runner=create_dispatch(options.place),
+                is_remote=options.place is not None,
                 home=home,
                 recipe_dir=options.recipe.parent,
                 journal=journal,
@@ -123,7 +129,7 @@ def _check_start(
     if selection is not None:
         check_selection(plan, selection, is_finished)
     selected = None if selection is None else selection.steps
-    findings = run_preflight(plan, home, options.recipe.parent, selected, machine)
+    findings = run_preflight(plan, home, options.recipe.parent, selected, machine, options.place)
     if findings:
         observer.on_findings(findings)
     if has_errors(findings):

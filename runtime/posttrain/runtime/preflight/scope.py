@@ -6,6 +6,7 @@ from pathlib import Path
 from posttrain.runtime.machine import Machine
 from posttrain.runtime.preflight.finding import Finding
 from posttrain.runtime.store.home import Home
+from posttrain.spec.place import Place
 from posttrain.spec.plan import Plan, Step
 from posttrain.spec.record import record
 
@@ -19,6 +20,8 @@ class Scope:
     # The folder of the recipe, with the user's files.
     recipe_dir: Path
     machine: Machine
+    # The cluster on which the steps run, and not `machine`.
+    place: Place | None = None
     # The environment of the client.
     variables: Mapping[str, str]
 
