@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from posttrain.spec.plan import Plan, Step
 
 
-def print_requests(
-    plan: "Plan", prospects: "Mapping[str, StepForecast]", name: str, place: "Place"
-) -> None:
+def print_requests(plan: "Plan", prospects: "Mapping[str, StepForecast]", name: str, place: "Place") -> None:
     """Print the request of each step that a run would submit."""
     steps = _pending(plan, prospects)
     if not steps:
@@ -62,7 +60,9 @@ def _pending(plan: "Plan", prospects: "Mapping[str, StepForecast]") -> "list[Ste
 
 def _describe_place(place: "Place") -> str:
     if isinstance(place, SlurmPlace):
-        named = [f"{key} {value}" for key in ("partition", "account", "qos") if (value := getattr(place, key))]
+        named = [
+            f"{key} {value}" for key in ("partition", "account", "qos") if (value := getattr(place, key))
+        ]
         named += [f"at most {place.time_limit}"] if place.time_limit else []
     else:
         named = [place.address]

@@ -24,8 +24,8 @@ class JobSpec:
     # The image of the step, and the folders that its container needs.
     image: str | None = None
     mounts: Sequence[str] = ()
-    # The nodes on which it must not run.
-    excluded_nodes: Sequence[str] = ()
+    # The node on which it must run, as `nodes` names it; any node when empty.
+    node: str = ""
 
 
 @record(kw_only=True)
@@ -62,6 +62,10 @@ class Scheduler(Protocol):
 
     def jobs(self) -> Sequence[JobState]:
         """The jobs of this user, with those that ended lately if the engine remembers them."""
+        ...
+
+    def nodes(self) -> Sequence[str]:
+        """The nodes that can run jobs of the place now."""
         ...
 
     def rejection(self, job: JobSpec) -> str | None:

@@ -53,6 +53,14 @@ class SlurmScheduler:
         listed = self._call(["squeue", "--me", "--noheader", "--states=all", f"--format={format}"])
         return [_job_state(line) for line in listed.splitlines() if line.count("|") == 4]
 
+    def nodes(self) -> Sequence[str]:
+        partition = [f"--partition={self._place.partition}"] if self._place.partition else []
+        states = "idle,mixed,allocated"
+        listed = self._call(
+            ["sinfo", "--noheader", "--Node", f"--states={states}", "--format=%N", *partition]
+        )
+        return list(dict.fromkeys(listed.split()))
+
     def rejection(self, job: JobSpec) -> str | None:
         try:
             self._call(["sbatch", "--test-only"], batch_script(job, self._place))

@@ -36,8 +36,8 @@ def _options(job: JobSpec, place: SlurmPlace) -> Iterator[str]:
         yield f"--mem={math.ceil(request.memory_gb * 1024)}M"
     if request.gpus:
         yield f"--gres=gpu:{place.gpu_type + ':' if place.gpu_type else ''}{request.gpus}"
-    if job.excluded_nodes:
-        yield f"--exclude={','.join(job.excluded_nodes)}"
+    if job.node:
+        yield f"--nodelist={job.node}"
     # Slurm starts a job again minutes after a failure: the client does so at once, from a checkpoint.
     yield "--no-requeue"
     yield f"--output={shlex.quote(str(job.output))}"
