@@ -131,4 +131,5 @@ class ClusterEnd(Document):
     ADVICE: ClassVar[str] = _RERUN_ADVICE
 
     status: int = Field(description="Exit status of the worker, negative for a signal.")
+    terminated: bool = Field(description="Whether the engine sent SIGTERM to the job before.")
     format: Literal[1] = Field(default=1, description="Version of the format.")

@@ -79,9 +79,9 @@ class AttemptFiles:
         except OSError:
             return ""
 
-    def end(self, status: int) -> None:
+    def end(self, status: int, *, terminated: bool) -> None:
         with contextlib.suppress(FileNotFoundError):  # the step was given up
-            write_document(self.folder / "ended.json", ClusterEnd(status=status))
+            write_document(self.folder / "ended.json", ClusterEnd(status=status, terminated=terminated))
 
     def ended(self) -> ClusterEnd | None:
         return _read(ClusterEnd, self.folder / "ended.json")

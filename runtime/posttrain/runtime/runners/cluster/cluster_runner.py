@@ -32,7 +32,7 @@ from posttrain.runtime.runners.exit_status import write_failure
 from posttrain.runtime.runners.process import heavy_imports
 from posttrain.spec.place import Place
 from posttrain.spec.plan import Plan, Step
-from posttrain.spec.step_records import ClusterAttempt
+from posttrain.spec.step_records import ClusterAttempt, ClusterEnd
 from posttrain.spec.version import VERSION
 
 _KILLED = -9
@@ -131,7 +131,7 @@ class ClusterRunner:
             return handle.status
         ended = handle.files.ended()
         if ended is not None:
-            self._conclude(handle, ended.status)
+            self._conclude(handle, ended)
         else:
             snapshot = self.monitor.latest()
             if snapshot is not None and snapshot.began > handle.since:
@@ -240,10 +240,10 @@ class ClusterRunner:
         claim = handle.files.claimed_by()
         return handle.job if claim is None else claim.job
 
-    def _conclude(self, handle: JobHandle, status: int) -> None:
+    def _conclude(self, handle: JobHandle, ended: ClusterEnd) -> None:
         """Conclude a step whose program on the node reported the end."""
-        if status != STOPPED or handle.stop_requested:
-            self._finish(handle, status)
+        if ended.status == 0 or handle.stop_requested or not ended.terminated:
+            self._finish(handle, ended.status)
             return
         # Somebody else stopped the job: the engine says why as soon as it is over.
         handle.over_since = handle.over_since or time.monotonic()

@@ -69,7 +69,7 @@ class NodeProgram:
         status = self._run_claimed(work, attempt, files)
         on_end()  # before a client sees the end and offers the next step
         if status is not None:
-            files.end(status)
+            files.end(status, terminated=self._terminated)
         return True
 
     def serve(self, pool: NodePool, idle_seconds: float) -> None:
