@@ -109,9 +109,8 @@ def test_a_stop_keeps_a_checkpoint_from_which_the_next_run_resumes(
 
 
 def test_an_infeasible_request_is_reported_before_the_run(cluster: TestCluster, tmp_path: Path) -> None:
+    cluster.declare(tmp_path / "places.yaml", cpus=64)
     recipe = write_recipe(tmp_path / "probe", work=PROBE)
-    text = json.loads((recipe / "recipe.yaml").read_text())
-    (recipe / "recipe.yaml").write_text(json.dumps({**text, "hardware": {"cpus": 64}}))
     began = time.monotonic()
     done = run_command("run", recipe, "--home", tmp_path / "home", *ON)
     seconds = time.monotonic() - began
