@@ -9,19 +9,27 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from posttrain.spec.declaration_fields import Declaration
-from posttrain.spec.field_types import Items, Name
+from posttrain.spec.field_types import Items, Name, checked_by
 
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _ABSOLUTE = r"^/"
 # One option of sbatch, such as --exclusive or --mail-type=FAIL.
-_OPTION = r"^--?[A-Za-z]"
+_OPTION = r"^--[a-z]"
 _TIME = r"^([0-9]+-)?[0-9]+(:[0-9]{2}){0,2}$"
 # Set by posttrain for each job.
 _RESERVED_OPTIONS = frozenset(
     "array cpus-per-task chdir dependency error export gpus gpus-per-node gres job-name mem nodes no-requeue ntasks"
     " output parsable requeue signal test-only wrap".split()
 )
-OptionText = Annotated[str, Field(pattern=_OPTION)]
+
+
+def _check_option(option: str) -> None:
+    name = option.lstrip("-").partition("=")[0].partition(" ")[0]
+    if name in _RESERVED_OPTIONS:
+        raise ValueError(f"posttrain sets --{name} itself")
+
+
+OptionText = Annotated[str, Field(pattern=_OPTION), checked_by(_check_option)]
 VariableName = Annotated[str, Field(pattern=_VARIABLE)]
 
 
@@ -108,14 +116,6 @@ class SlurmPlace(AnyPlace):
     options: Items[OptionText] = Field(
         default=(), description="Additional options of sbatch, such as --exclusive."
     )
-
-    def check(self) -> None:
-        for option in self.options:
-            name = option.lstrip("-").partition("=")[0].partition(" ")[0]
-            if option.startswith("--") is False or name in _RESERVED_OPTIONS:
-                raise ValueError(
-                    f"posttrain cannot pass the option {option}: it sets it itself, or it is short"
-                )
 
 
 class RayPlace(AnyPlace):

@@ -51,7 +51,8 @@ class JobSpecs:
             request=step_request(step, self.place),
             output=output_file(work),
             image=step.image,
-            mounts=(str(home_for(work).root),),
+            writable=(str(work),),
+            read_only=(str(home_for(work).store.root),),
         )
 
     def pool_job(self, work: Path, pool: str, step: Step) -> JobSpec:

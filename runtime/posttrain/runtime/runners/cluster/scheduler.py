@@ -21,9 +21,10 @@ class JobSpec:
     request: JobRequest
     # Where the output goes that appears before the log of a step is open.
     output: Path
-    # The image of the step, and the folders that its container needs.
+    # The image of the step, and the folders that its container needs under the same path.
     image: str | None = None
-    mounts: Sequence[str] = ()
+    writable: Sequence[str] = ()
+    read_only: Sequence[str] = ()
     # The node on which it must run, as `nodes` names it; any node when empty.
     node: str = ""
 

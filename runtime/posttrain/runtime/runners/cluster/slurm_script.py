@@ -15,6 +15,9 @@ def batch_script(job: JobSpec, place: SlurmPlace) -> str:
     """The script: the options of sbatch, the lines of the place, and the command."""
     lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in _options(job, place))]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in sorted(place.environment.items())]
+    if job.image is not None and place.container is not None and place.container.runtime == "apptainer":
+        # With --containall, the container gets no other variable.
+        lines.append('export APPTAINERENV_POSTTRAIN_CLUSTER_JOB="$SLURM_JOB_ID"')
     lines += place.setup
     # `exec`: a signal to the batch script reaches the command.
     lines.append(f"exec {shlex.join(_command(job, place))}")
@@ -48,10 +51,10 @@ def _command(job: JobSpec, place: SlurmPlace) -> list[str]:
     if job.image is None:
         return list(job.command)
     assert place.container is not None, "the preflight requires it"
-    read_only = list(place.container.mounts)
+    read_only = [*job.read_only, *place.container.mounts]
     if place.container.runtime == "pyxis":
-        return [*_pyxis_options(job.image, job.mounts, read_only), *job.command]
-    return [*_apptainer_options(job.image, job.mounts, read_only, job.request.gpus), *job.command]
+        return [*_pyxis_options(job.image, job.writable, read_only), *job.command]
+    return [*_apptainer_options(job.image, job.writable, read_only, job.request.gpus), *job.command]
 
 
 def _pyxis_options(image: str, writable: Sequence[str], read_only: Sequence[str]) -> list[str]:
@@ -61,16 +64,16 @@ def _pyxis_options(image: str, writable: Sequence[str], read_only: Sequence[str]
         f"--container-image={_enroot_name(image)}",
         f"--container-mounts={','.join(mounts)}",
         "--no-container-mount-home",
-        "--container-remap-root",
+        "--no-container-remap-root",
         "--kill-on-bad-exit=1",
     ]
 
 
 def _enroot_name(image: str) -> str:
-    """An image as enroot names it: its registry is separated by `#`."""
+    """An image as pyxis names it: `#` is after the registry, and pyxis adds docker://."""
     registry, slash, rest = image.partition("/")
     is_registry = bool(slash) and ("." in registry or ":" in registry or registry == "localhost")
-    return f"docker://{registry}#{rest}" if is_registry else f"docker://{image}"
+    return f"{registry}#{rest}" if is_registry else image
 
 
 def _apptainer_options(image: str, writable: Sequence[str], read_only: Sequence[str], gpus: int) -> list[str]:
