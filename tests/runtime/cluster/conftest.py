@@ -9,8 +9,8 @@ from tests.runtime.cluster.engines import RAY_HOW, SLURM_HOW, TestCluster, ray_c
 
 
 @pytest.fixture(scope="session")
-def slurm() -> Iterator[TestCluster]:
-    yield require_service("a Slurm cluster", slurm_cluster(), SLURM_HOW)
+def slurm() -> TestCluster:
+    return require_service("a Slurm cluster", slurm_cluster(), SLURM_HOW)
 
 
 @pytest.fixture(scope="session")

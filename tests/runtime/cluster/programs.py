@@ -14,7 +14,7 @@ pathlib.Path(os.environ["OUT"], "count").write_text("done")
 """
 PROBE = """\
 import json, os, pathlib
-pathlib.Path(os.environ["OUT"], "found.json").write_text(json.dumps(dict(os.environ)))
+pathlib.Path(os.environ["OUT"], "found.json").write_text(json.dumps(sorted(os.environ)))
 """
 
 

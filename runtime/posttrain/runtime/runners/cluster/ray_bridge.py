@@ -28,10 +28,14 @@ class JobActor:
         output = environment.pop("POSTTRAIN_CLUSTER_OUTPUT")
         variables = {**os.environ, **environment, "POSTTRAIN_CLUSTER_JOB": name}
         variables["POSTTRAIN_CLUSTER_PARENT"] = str(os.getpid())
-        with open(output, "ab") as log:  # noqa: PTH123 (no import at the module level reaches an actor)
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=variables
-            )
+        with open(output, "ab") as log:  # noqa: PTH123 (an actor has no import of this module)
+            try:
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=variables
+                )
+            except OSError as error:
+                log.write(f"{error}\n".encode())
+                raise
         threading.Thread(target=self._end_with_process, daemon=True).start()
 
     def terminate(self) -> None:
