@@ -1,14 +1,15 @@
 """Measures steps on real clusters, relative to this machine, and counts what killed clients lose.
 
-    python perf/clusters.py [--steps 8] [--kills 20] [--on slurm,ray] [PART ...]
+    python -m perf.clusters [--steps 8] [--kills 20] [--on slurm,ray] [PART ...]
 
-Parts: `overhead` (wall time of a small step in addition to the same step here), `infeasible` (time until a request
-that no node meets is reported), `matrix` (calls to Slurm during a matrix of 20 legs), `kills` (clients killed at
-random times), `quickstart` (digests of all products; takes minutes). The clusters are those of the tests:
-POSTTRAIN_TEST_SLURM and POSTTRAIN_TEST_RAY.
+Parts: `overhead` (wall time of a small step in addition to the same step here), `infeasible` (time until a
+request that no node meets is reported), `matrix` (calls to Slurm during a matrix of 20 legs), `kills`
+(clients killed at random times), `quickstart` (digests of all products; takes minutes). The clusters are
+those of the tests: POSTTRAIN_TEST_SLURM and POSTTRAIN_TEST_RAY.
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -24,10 +25,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))  # the tests have the places
+from tests.runtime.cluster.engines import TestCluster, ray_cluster, slurm_cluster
 
-from tests.runtime.cluster.engines import TestCluster, ray_cluster, slurm_cluster  # noqa: E402
+ROOT = Path(__file__).parent.parent
 
 RECIPE = [sys.executable, "-m", "posttrain.cli.main"]
 PARTS = ("overhead", "infeasible", "matrix", "kills", "quickstart")
@@ -71,7 +71,6 @@ def run(*arguments: str | Path, fails: bool = False) -> float:
 
 def step_seconds(home: Path) -> list[float]:
     """The time from the end of each step to the end of the next one, without the first step."""
-    (folder,) = (home / "runs").iterdir()
     status = subprocess.run(
         [*RECIPE, "status", "--home", str(home), "--format", "json"],
         capture_output=True,
@@ -79,7 +78,7 @@ def step_seconds(home: Path) -> list[float]:
         check=True,
     )
     ended = [step["ended"] for step in json.loads(status.stdout)["steps"]]
-    return [after - before for before, after in zip(ended, ended[1:], strict=False)]
+    return [after - before for before, after in itertools.pairwise(ended)]
 
 
 @contextmanager

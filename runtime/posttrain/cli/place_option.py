@@ -20,7 +20,8 @@ def place_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--on",
         "place_name",
         metavar="PLACE",
-        help="The cluster on which the steps run: a name in $RECIPE_PLACES, or in posttrain/places.yaml in the"
+        help="The cluster on which the steps run: a name in $RECIPE_PLACES, or in posttrain/places.yaml in"
+        " the"
         " user's configuration folder (~/.config). Default: this machine.",
     )(command)
 
@@ -46,7 +47,8 @@ def find_place(name: str) -> "Place":
         data = file.read_bytes()
     except OSError as error:
         raise InvalidUsage(
-            f"cannot read {file} for --on {name}: {error.strerror}; declare the place there, such as\n  {_EXAMPLE}"
+            f"cannot read {file} for --on {name}: {error.strerror}; declare the place there, such as\n "
+            f" {_EXAMPLE}"
         ) from None
     found = parse_places(SourceFile(file.name, data))
     report_diagnostics(found.diagnostics, file, "text", err=True)

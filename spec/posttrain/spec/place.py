@@ -1,7 +1,7 @@
 """Places: the clusters on which `recipe run --on NAME` runs the steps of a plan.
 
-A place is configuration of the user (`places.yaml`). It is never part of a recipe or of a key: the same step has
-the same product wherever it runs.
+A place is configuration of the user (`places.yaml`). It is never part of a recipe or of a key: the same
+step has the same product wherever it runs.
 """
 
 from typing import Annotated, Literal
@@ -18,8 +18,28 @@ _OPTION = r"^--[a-z]"
 _TIME = r"^([0-9]+-)?[0-9]+(:[0-9]{2}){0,2}$"
 # Set by posttrain for each job.
 _RESERVED_OPTIONS = frozenset(
-    "array cpus-per-task chdir dependency error export gpus gpus-per-node gres job-name mem nodes no-requeue ntasks"
-    " output parsable requeue signal test-only wrap".split()
+    [
+        "array",
+        "cpus-per-task",
+        "chdir",
+        "dependency",
+        "error",
+        "export",
+        "gpus",
+        "gpus-per-node",
+        "gres",
+        "job-name",
+        "mem",
+        "nodes",
+        "no-requeue",
+        "ntasks",
+        "output",
+        "parsable",
+        "requeue",
+        "signal",
+        "test-only",
+        "wrap",
+    ]
 )
 
 
@@ -39,13 +59,15 @@ class AnyPlace(Declaration):
     python: str | None = Field(
         default=None,
         pattern=_ABSOLUTE,
-        description="Absolute path of the Python that runs the steps, on the nodes. It needs posttrain with the"
+        description="Absolute path of the Python that runs the steps, on the nodes. It needs posttrain"
+        " with the"
         " versions of the plan. Default: the Python of the client.",
     )
     home: str | None = Field(
         default=None,
         pattern=_ABSOLUTE,
-        description="Folder of runs and products, on a disk that the client and all nodes share under this path."
+        description="Folder of runs and products, on a disk that the client and all nodes share under this"
+        " path."
         " --home and RECIPE_HOME take precedence. Default: .recipe.",
     )
     cpus: int = Field(
@@ -69,12 +91,15 @@ class AnyPlace(Declaration):
         default=0.0,
         ge=0,
         le=86400,
-        description="Time that a node stays allocated after a step and waits for the next one. Its process keeps"
-        " the imports, so that a small step does not pay several seconds for them. 0 gives each step its own job.",
+        description="Time that a node stays allocated after a step and waits for the next one. Its process"
+        " keeps"
+        " the imports, so that a small step does not pay several seconds for them. 0 gives each step its"
+        " own job.",
     )
     environment: dict[VariableName, str] = Field(
         default_factory=dict[str, str],
-        description="Environment variables of the nodes, such as LD_LIBRARY_PATH. The policy for the variables of"
+        description="Environment variables of the nodes, such as LD_LIBRARY_PATH. The policy for the"
+        " variables of"
         " steps applies to them.",
     )
 
@@ -101,7 +126,8 @@ class SlurmPlace(AnyPlace):
     time_limit: str | None = Field(
         default=None,
         pattern=_TIME,
-        description="Time limit of a job: MINUTES, HH:MM:SS or DAYS-HH. Steps save a checkpoint two minutes before"
+        description="Time limit of a job: MINUTES, HH:MM:SS or DAYS-HH. Steps save a checkpoint two"
+        " minutes before"
         " it. Quote it: YAML can read it as a number. Default: the partition's.",
     )
     gpu_type: str | None = Field(

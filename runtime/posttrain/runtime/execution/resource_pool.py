@@ -1,4 +1,5 @@
-"""Decides when a step can start: by the free resources of this machine, or at once if an engine has a queue."""
+"""Decides when a step can start: by the free resources of this machine, or at once if an engine has a
+queue."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol

@@ -33,7 +33,7 @@ def _check_requests(scope: Scope, place: Place) -> list[Finding]:
         else:
             request = specs.step_job(scope.home.workdir(step.key), step).request
             by_request.setdefault(request, []).append(step)
-    scheduler = create_scheduler(place)
+    scheduler = scope.scheduler or create_scheduler(place)
     try:
         scheduler.open()
         for steps in by_request.values():
@@ -43,5 +43,6 @@ def _check_requests(scope: Scope, place: Place) -> list[Finding]:
     except StepError as problem:
         found += [error("place", step, str(problem), problem.advice) for step in scope.steps]
     finally:
-        scheduler.close()
+        if scope.scheduler is None:
+            scheduler.close()
     return found

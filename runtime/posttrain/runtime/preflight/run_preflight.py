@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posttrain.runtime.machine import Machine, this_machine
 from posttrain.runtime.preflight.finding import Finding, merge_findings
@@ -15,6 +16,9 @@ from posttrain.runtime.secret_masking import secret_values
 from posttrain.runtime.store.home import Home
 from posttrain.spec.place import Place
 from posttrain.spec.plan import Plan
+
+if TYPE_CHECKING:
+    from posttrain.runtime.runners.cluster.scheduler import Scheduler
 
 # One module for each kind of check.
 _CHECKS = (
@@ -43,11 +47,12 @@ def run_preflight(
     selected: Container[str] | None = None,
     machine: Machine | None = None,
     place: Place | None = None,
+    scheduler: "Scheduler | None" = None,
 ) -> tuple[Finding, ...]:
     """What the steps of a run need and would not get, in the order of the recipe.
 
-    Only the selected steps without a product in the store are checked, on this machine unless another one or a
-    cluster is given. Nothing of the user's code is executed.
+    Only the selected steps without a product in the store are checked, on this machine unless another one
+    or a cluster is given. Nothing of the user's code is executed.
     """
     scope = Scope(
         plan=plan,
@@ -61,6 +66,7 @@ def run_preflight(
         recipe_dir=recipe_dir,
         machine=machine or this_machine(gpus=any(step.resources.gpus for step in plan.steps)),
         place=place,
+        scheduler=scheduler,
         variables=dict(os.environ),
     )
     with ThreadPoolExecutor(_CONCURRENT_PROBES, thread_name_prefix="preflight") as pool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posttrain.runtime.machine import Machine
 from posttrain.runtime.preflight.finding import Finding
@@ -9,6 +10,9 @@ from posttrain.runtime.store.home import Home
 from posttrain.spec.place import Place
 from posttrain.spec.plan import Plan, Step
 from posttrain.spec.record import record
+
+if TYPE_CHECKING:
+    from posttrain.runtime.runners.cluster.scheduler import Scheduler
 
 
 @record(kw_only=True)
@@ -22,6 +26,8 @@ class Scope:
     machine: Machine
     # The cluster on which the steps run, and not `machine`.
     place: Place | None = None
+    # The connection of the run to it.
+    scheduler: "Scheduler | None" = None
     # The environment of the client.
     variables: Mapping[str, str]
 

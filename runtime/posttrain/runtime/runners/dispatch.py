@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from posttrain.spec.place import Place
 from posttrain.spec.plan import Plan, Step
 from posttrain.spec.record import record
 
@@ -101,16 +100,6 @@ class RunnerDispatch:
         if name not in self._by_name:
             self._by_name[name] = _create_runner(name)
         return self._by_name[name]
-
-
-def create_dispatch(place: Place | None) -> RunnerDispatch:
-    """The runners of a run at a place, or on this machine."""
-    if place is None:
-        return RunnerDispatch()
-    from posttrain.runtime.runners.cluster.cluster_runner import ClusterRunner
-    from posttrain.runtime.runners.cluster.engines import create_scheduler
-
-    return RunnerDispatch(cluster=ClusterRunner(place, create_scheduler(place)))
 
 
 def _create_runner(name: str) -> StepRunner:

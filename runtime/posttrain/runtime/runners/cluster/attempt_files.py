@@ -7,7 +7,6 @@ WORK/attempts/TOKEN/secrets.json   readable by the user alone; removed as soon a
                     ended.json     the exit status, after the worker and its children ended
 """
 
-import contextlib
 import json
 import os
 import secrets as random_tokens
@@ -54,6 +53,8 @@ class AttemptFiles:
 
     def claim(self, job: str, node: str) -> bool:
         """Claim the attempt for a job; false if another one has it."""
+        if not self.folder.is_dir():  # void: a write would create it
+            return False
         temporary = self.folder / f".claim.{os.getpid()}.{job}"
         try:
             write_document(temporary, ClusterClaim(job=job, node=node), sync=False)
@@ -69,7 +70,7 @@ class AttemptFiles:
         return _read(ClusterClaim, self.folder / "claim.json")
 
     def request_stop(self, *, now: bool) -> None:
-        with contextlib.suppress(FileNotFoundError):
+        if self.folder.is_dir():
             atomic_io.write_text(self.folder / "stop", "now" if now else "save", sync=False)
 
     def stop_requested(self) -> str:
@@ -80,7 +81,7 @@ class AttemptFiles:
             return ""
 
     def end(self, status: int, *, terminated: bool) -> None:
-        with contextlib.suppress(FileNotFoundError):  # the step was given up
+        if self.folder.is_dir():  # else the step was given up
             write_document(self.folder / "ended.json", ClusterEnd(status=status, terminated=terminated))
 
     def ended(self) -> ClusterEnd | None:

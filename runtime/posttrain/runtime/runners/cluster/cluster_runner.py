@@ -1,8 +1,8 @@
 """Runs the steps of a plan as jobs of a cluster.
 
-A job outlives its client. The next client finds the attempt of the step (`attempt_files.py`) and its job, by a
-name that is derived from the home and the key. Whether a step succeeded is decided by its receipt; when it ended,
-by a file of the program on the node. The engine is asked only whether a job still exists.
+A job outlives its client. The next client finds the attempt of the step (`attempt_files.py`) and its job,
+by a name that is derived from the home and the key. Whether a step succeeded is decided by its receipt;
+when it ended, by a file of the program on the node. The engine is asked only whether a job still exists.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Checks a node of a place: `python -m posttrain.runtime.runners.cluster.node_check FOLDER INDEX NODES`.
 
-One or two jobs run it at the same time on different nodes, with a folder in the home. They see each other's files,
-rename, lock and compare their clocks. Each writes a result, which `place_check.py` reads.
+One or two jobs run it at the same time on different nodes, with a folder in the home. They see each other's
+files, rename, lock and compare their clocks. Each writes a result, which `place_check.py` reads.
 """
 
 import fcntl
@@ -67,7 +67,8 @@ class NodeCheck:
         return True
 
     def _shares_lock(self) -> bool | None:
-        """Whether a lock of one node holds on the other; None on the node that only holds it, or after an error."""
+        """Whether a lock of one node holds on the other; None on the node that only holds it, or after an
+        error."""
         try:
             with (self._folder / "lock").open("w") as file:
                 if self._index == 0:

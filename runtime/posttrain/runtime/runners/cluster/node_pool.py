@@ -1,8 +1,8 @@
 """Pools of nodes that take the steps of a home in turn.
 
 A client offers a step as an empty file in HOME/nodes/POOL/offers. A program on a node of the pool claims it
-(`attempt_files.py`), so that no two programs run it. The client submits a job only if there are more unfinished
-steps than jobs.
+(`attempt_files.py`), so that no two programs run it. The client submits a job only if there are more
+unfinished steps than jobs.
 """
 
 import time

@@ -149,7 +149,8 @@ def check_stack(step: Step, release: str) -> None:
         text = ", ".join(f"{name} {installed} (planned: {wanted})" for name, wanted, installed in found)
         raise StepError(
             f"{sys.executable} on {platform.node()} has other versions than the plan: {text}",
-            "install the planned versions there, set `python` of the place, or make the plan with that Python",
+            "install the planned versions there, set `python` of the place, or make the plan with that"
+            " Python",
         )
 
 

@@ -51,8 +51,9 @@ def check_place(place: Place, home: Home, seconds: float) -> Iterator[PlaceFindi
         yield PlaceFinding(
             check="engine", outcome="ok", text=f"{scheduler.name} answers; nodes: {', '.join(nodes)}"
         )
-        for index, node in enumerate(nodes):
-            jobs.append(scheduler.submit(_job(place, folder, index, nodes)))
+        for index in range(len(nodes)):
+            # Not in one expression: if the second is rejected, the first is known and ends.
+            jobs.append(scheduler.submit(_job(place, folder, index, nodes)))  # noqa: PERF401
         results = _wait_for_results(folder, len(nodes), seconds)
         yield from _node_findings(nodes, results, folder, seconds)
         if len(nodes) == 2 and len(results) == 2:

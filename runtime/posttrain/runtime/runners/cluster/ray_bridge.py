@@ -1,13 +1,15 @@
 """The connection to a Ray cluster: `python -m posttrain.runtime.runners.cluster.ray_bridge ADDRESS`.
 
-A process of its own imports Ray, which takes seconds and starts threads; the client imports only the runners. It
-reads requests as lines of JSON and answers each with one line: {"result": ...} or {"error": ..., "retriable": ...}.
+A process of its own imports Ray, which takes seconds and starts threads; the client imports only the
+runners. It reads requests as lines of JSON and answers each with one line: {"result": ...} or {"error": ...,
+"retriable": ...}.
 
-A job is a detached actor, which outlives this process. It starts the program of the job as a child process and
-ends with it. An actor's name has a random suffix, so that a pool can have several.
+A job is a detached actor, which outlives this process. It starts the program of the job as a child process
+and ends with it. An actor's name has a random suffix, so that a pool can have several.
 """
 
 import json
+import logging
 import os
 import secrets
 import subprocess
@@ -62,29 +64,22 @@ class RayBridge:
         import ray
 
         self._ray = ray
-        ray.init(
-            address=address,
-            namespace=NAMESPACE,
-            log_to_driver=False,
-            logging_level="ERROR",
-            configure_logging=False,
-        )
+        ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
 
     def answer(self, request: Mapping[str, Any]) -> Any:
         match request["call"]:
             case "submit":
                 return self._submit(request["job"])
             case "jobs":
-                return [
-                    one["name"]
-                    for one in self._ray.util.list_named_actors(all_namespaces=True)
-                    if one["namespace"] == NAMESPACE
-                ]
+                # Of all namespaces, it returns their names too; its type says only text.
+                listed: list[Any] = list(self._ray.util.list_named_actors(all_namespaces=True))
+                return [one["name"] for one in listed if one["namespace"] == NAMESPACE]
             case "nodes":
                 return self._nodes()
             case "terminate":
                 self._actor(request["id"]).terminate.remote()
-            case "kill":
+            case call:
+                assert call == "kill", "the scheduler makes no other call"
                 self._ray.kill(self._actor(request["id"]), no_restart=True)
         return None
 

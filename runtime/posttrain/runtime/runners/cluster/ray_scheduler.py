@@ -102,7 +102,8 @@ class RayScheduler:
 
     def explain_end(self, job: JobState) -> StepError:
         return StepError(
-            f"the actor {job.id} of the step ended without a result: it was killed, not by this run, or its node failed",
+            f"the actor {job.id} of the step ended without a result: it was killed, not by this run, or"
+            f" its node failed",
             _RESUMES,
             retriable=True,
         )

@@ -1,4 +1,5 @@
-"""The interface of an engine that schedules jobs. Slurm and Ray implement it; the runner knows no other part."""
+"""The interface of an engine that schedules jobs. Slurm and Ray implement it; the runner knows no other
+part."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,8 +58,8 @@ class Scheduler(Protocol):
     def open(self) -> None: ...
 
     def submit(self, job: JobSpec, lock: int | None = None) -> str:
-        """Submit a job and return its id. A process that does so inherits `lock`, so that the key stays locked
-        until the engine has the job."""
+        """Submit a job and return its id. A process that does so inherits `lock`, so that the key stays
+        locked until the engine has the job."""
         ...
 
     def jobs(self) -> Sequence[JobState]:

@@ -23,8 +23,16 @@ _PENDING = frozenset(("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQ
 _RUNNING = frozenset(("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"))
 # Reasons for which a pending job waits for ever. Slurm adds others that end in PerJob or PerJobLimit.
 _NEVER = frozenset(
-    "AccountNotAllowed BadConstraints InvalidAccount InvalidQOS PartitionConfig PartitionNodeLimit"
-    " PartitionTimeLimit QOSNotAllowed".split()
+    [
+        "AccountNotAllowed",
+        "BadConstraints",
+        "InvalidAccount",
+        "InvalidQOS",
+        "PartitionConfig",
+        "PartitionNodeLimit",
+        "PartitionTimeLimit",
+        "QOSNotAllowed",
+    ]
 )
 _UNREACHABLE = re.compile(
     r"unable to contact|connect failure|connection refused|timed out|zero bytes", re.IGNORECASE
@@ -49,8 +57,8 @@ class SlurmScheduler:
         return output.strip().partition(";")[0]
 
     def jobs(self) -> Sequence[JobState]:
-        format = "%i|%j|%T|%r|%N"
-        listed = self._call(["squeue", "--me", "--noheader", "--states=all", f"--format={format}"])
+        columns = "%i|%j|%T|%r|%N"
+        listed = self._call(["squeue", "--me", "--noheader", "--states=all", f"--format={columns}"])
         return [_job_state(line) for line in listed.splitlines() if line.count("|") == 4]
 
     def nodes(self) -> Sequence[str]:
