@@ -85,7 +85,9 @@ class AnyPlace(Declaration):
         description="Number of GPUs of a node. A step that requires more is rejected before the run.",
     )
     max_nodes: int | None = Field(
-        default=None, ge=1, description="Maximum number of nodes that the steps of one client use at a time."
+        default=None,
+        ge=1,
+        description="Maximum number of steps that a run submits at a time, each on one node.",
     )
     keep_alive_seconds: float = Field(
         default=0.0,

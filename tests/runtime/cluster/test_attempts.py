@@ -23,6 +23,7 @@ from posttrain.runtime.runners.cluster.attempt_files import (
     forget_attempt,
     new_token,
 )
+from posttrain.runtime.runners.cluster.cluster_runner import ClusterRunner
 from posttrain.runtime.runners.cluster.job_monitor import JobMonitor, JobSnapshot
 from posttrain.runtime.runners.cluster.job_request import JobRequest
 from posttrain.runtime.runners.cluster.node_pool import NodePool
@@ -31,6 +32,7 @@ from posttrain.runtime.runners.cluster.pool_jobs import PoolJobs
 from posttrain.runtime.runners.cluster.scheduler import JobSpec, JobState, SchedulerError
 from posttrain.runtime.store import workdir
 from posttrain.runtime.store.home import Home
+from posttrain.spec.place import SlurmPlace
 from posttrain.spec.plan import SourceLocation, Step
 from posttrain.spec.step_records import ClusterAttempt
 from posttrain.spec.version import VERSION
@@ -48,6 +50,19 @@ def attempt(**values: object) -> ClusterAttempt:
             "secrets": False,
             **values,
         }
+    )
+
+
+def step(environment: dict[str, str]) -> Step:
+    return Step(
+        id="work",
+        kind="script",
+        entry="posttrain.runtime.verbs.script:run",
+        params={},
+        place=SourceLocation(file="recipe.yaml", line=1, column=1),
+        key=KEY,
+        key_parts={},
+        key_values={"environment": environment},
     )
 
 
@@ -85,7 +100,7 @@ class FakeScheduler:
 
     def kill(self, id: str) -> None: ...
 
-    def explain_end(self, job: JobState) -> StepError:
+    def explain_end(self, job: JobState, *, terminated: bool = False) -> StepError:
         return StepError("ended")
 
     def close(self) -> None: ...
@@ -187,22 +202,12 @@ def test_a_kept_alive_program_ends_when_no_step_comes(tmp_path: Path) -> None:
 def test_other_versions_on_the_node_are_an_error(changed: str) -> None:
     from importlib.metadata import version
 
-    planned = {"numpy": "0.1" if changed == "library" else version("numpy")}
-    step = Step(
-        id="work",
-        kind="script",
-        entry="posttrain.runtime.verbs.script:run",
-        params={},
-        place=SourceLocation(file="recipe.yaml", line=1, column=1),
-        key=KEY,
-        key_parts={},
-        key_values={"environment": planned},
-    )
+    planned = step({"numpy": "0.1" if changed == "library" else version("numpy")})
     with pytest.raises(StepError, match="other versions than the plan") as raised:
-        check_stack(step, "0.0.1" if changed == "posttrain" else VERSION)
+        check_stack(planned, "0.0.1" if changed == "posttrain" else VERSION)
     assert ("posttrain" if changed == "posttrain" else "numpy") in str(raised.value)
     if changed == "posttrain":
-        check_stack(step, VERSION)
+        check_stack(planned, VERSION)
 
 
 def test_the_monitor_calls_the_engine_at_most_once_per_second() -> None:
@@ -254,3 +259,21 @@ def test_a_pool_gets_a_job_for_each_step_that_no_job_can_take(tmp_path: Path) ->
     assert jobs.fill(JobSnapshot(time.monotonic(), live[:1])) == 0  # an idle job takes it
     pool.mark_busy("1")
     assert jobs.fill(JobSnapshot(time.monotonic(), live[:1])) == 1
+
+
+def test_an_engine_that_does_not_answer_voids_no_attempt(tmp_path: Path) -> None:
+    """A client reattaches to it. Once the engine answers, the end of its job is found."""
+    scheduler = FakeScheduler()
+    runner = ClusterRunner(SlurmPlace(engine="slurm"), scheduler)
+    work = Home(tmp_path).workdir(KEY)
+    files = begin_attempt(work, attempt(), {})
+    assert files.claim("9", "node")
+    scheduler.error = SchedulerError("Slurm does not answer", retriable=True)
+    handle = runner.attach(work, step({}))
+    assert handle is not None
+    assert runner.poll(handle) is None
+    scheduler.error = None
+    wait_until(lambda: runner.poll(handle) is not None, "the end of the job", seconds=30)
+    assert current_attempt(work) is None
+    assert (work / "failure.json").exists()
+    runner.close()

@@ -53,22 +53,30 @@ class StepSlots(Protocol):
 
 
 class EngineQueue:
-    """The slots of a cluster: every step can be submitted. The engine queues it and selects its GPUs."""
+    """The slots of a cluster: every step can be submitted, up to a limit of the place. The engine queues it
+    and selects its GPUs."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = limit
+        self._submitted: set[str] = set()
 
     def unmet_requirement(self, step: "Step") -> Finding | None:
         return None
 
     def has_room(self, required: "Resources") -> bool:
-        return True
+        return self._limit is None or len(self._submitted) < self._limit
 
     def allocate(self, id: str, required: "Resources") -> object | None:
+        if not self.has_room(required):
+            return None
+        self._submitted.add(id)
         return required
 
     def gpus(self, id: str) -> tuple[str, ...] | None:
         return None
 
     def release(self, id: str) -> None:
-        """The engine has released them."""
+        self._submitted.discard(id)
 
 
 class ResourcePool:

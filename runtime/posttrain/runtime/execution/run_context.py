@@ -12,6 +12,7 @@ from posttrain.runtime.machine import Machine, this_machine
 from posttrain.runtime.runners.dispatch import RunnerDispatch
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
+from posttrain.spec.place import Place
 from posttrain.spec.record import record
 
 # Called on every change with the id of the step, its new state, and details.
@@ -32,9 +33,11 @@ class RunContext:
     runner: RunnerDispatch = field(default_factory=RunnerDispatch)
     stop_request: StopRequest = field(default_factory=StopRequest)
     machine: Machine = field(default_factory=lambda: this_machine(gpus=False))
-    # Whether the steps run on a cluster, whose engine queues them. `machine` does not limit them then.
-    is_remote: bool = False
+    # The cluster on which the steps run, whose engine queues them. `machine` does not limit them then.
+    place: Place | None = None
 
     def slots(self) -> StepSlots:
         """What decides when a step can start."""
-        return EngineQueue() if self.is_remote else ResourcePool(self.machine, self.home.gpu_locks)
+        if self.place is not None:
+            return EngineQueue(self.place.max_nodes)
+        return ResourcePool(self.machine, self.home.gpu_locks)

@@ -105,7 +105,7 @@ def run_plan(
                 runner=create_dispatch(options.place, scheduler),
                 stop_request=stop_request,
                 machine=machine,
-                is_remote=options.place is not None,
+                place=options.place,
             )
             with _launch_trackers(context, plan, run, options, observer), observer.execution(run):
                 states = execute(plan, context)

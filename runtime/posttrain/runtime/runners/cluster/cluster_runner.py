@@ -93,7 +93,7 @@ class ClusterRunner:
         ended = files.ended()
         if ended is not None and (ended.status == 0 or (work / "failure.json").exists()):
             return handle
-        if ended is None and self._has_job(handle, self.monitor.fresh()):
+        if ended is None and self._may_have_job(handle):
             return handle
         forget_attempt(work)
         return None
@@ -194,7 +194,12 @@ class ClusterRunner:
                 self._pools[pool] = PoolJobs(folder, self._scheduler, spec, self._place.max_nodes)
             return self._pools[pool]
 
-    def _has_job(self, handle: JobHandle, snapshot: JobSnapshot) -> bool:
+    def _may_have_job(self, handle: JobHandle) -> bool:
+        """Whether a job of the attempt waits or runs. If the engine does not answer, the polls find out."""
+        try:
+            snapshot = self.monitor.fresh()
+        except StepError:
+            return True
         claim = handle.files.claimed_by()
         if claim is None:
             return bool(snapshot.live(handle.job_name))
@@ -253,17 +258,17 @@ class ClusterRunner:
         if (
             job is not None and job.phase == "over"
         ) or time.monotonic() - handle.over_since > _VISIBLE_SECONDS:
-            self._fail(handle, self._scheduler.explain_end(job or self._unknown_job(handle)))
+            self._fail(handle, self._explain_end(handle, job, terminated=True))
 
     def _conclude_lost(self, handle: JobHandle, job: JobState | None) -> None:
         if handle.files.claimed_by() is None:
             if handle.files.claim(WITHDRAWN, ""):
-                error = self._scheduler.explain_end(job or self._unknown_job(handle))
+                error = self._explain_end(handle, job)
                 if not job or job.state not in _CANCELLED:
                     error = self._start_error(output_file(handle.files.work), "its job")
                 self._fail(handle, error)
             return
-        write_failure(handle.files.work, self._scheduler.explain_end(job or self._unknown_job(handle)))
+        write_failure(handle.files.work, self._explain_end(handle, job))
         self._finish(handle, _KILLED)  # a receipt counts all the same
 
     def _start_error(self, output: Path, what: str) -> StepError:
@@ -279,8 +284,9 @@ class ClusterRunner:
             details="\n".join(lines[-20:]),
         )
 
-    def _unknown_job(self, handle: JobHandle) -> JobState:
-        return JobState(id=self._job_id(handle) or "?", name=handle.job_name, phase="over")
+    def _explain_end(self, handle: JobHandle, job: JobState | None, *, terminated: bool = False) -> StepError:
+        unknown = JobState(id=self._job_id(handle) or "?", name=handle.job_name, phase="over")
+        return self._scheduler.explain_end(job or unknown, terminated=terminated)
 
     def _kill(self, handle: JobHandle) -> None:
         job = self._job_id(handle)

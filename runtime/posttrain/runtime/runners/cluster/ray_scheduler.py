@@ -100,7 +100,7 @@ class RayScheduler:
         with contextlib.suppress(SchedulerError):
             self._call({"call": "kill", "id": id})
 
-    def explain_end(self, job: JobState) -> StepError:
+    def explain_end(self, job: JobState, *, terminated: bool = False) -> StepError:
         return StepError(
             f"the actor {job.id} of the step ended without a result: it was killed, not by this run, or"
             f" its node failed",

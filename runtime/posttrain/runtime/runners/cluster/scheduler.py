@@ -84,8 +84,9 @@ class Scheduler(Protocol):
 
     def kill(self, id: str) -> None: ...
 
-    def explain_end(self, job: JobState) -> StepError:
-        """The failure of a step whose job ended without a result of the step."""
+    def explain_end(self, job: JobState, *, terminated: bool = False) -> StepError:
+        """The failure of a step whose job ended without a result of the step. `terminated`: the engine sent
+        SIGTERM to the job before."""
         ...
 
     def close(self) -> None: ...

@@ -88,7 +88,7 @@ class SlurmScheduler:
         self._signal("--full", "--signal=KILL", id)
         self._signal(id)
 
-    def explain_end(self, job: JobState) -> StepError:
+    def explain_end(self, job: JobState, *, terminated: bool = False) -> StepError:
         what = f"the Slurm job {job.id} of the step"
         match job.state:
             case "CANCELLED":
@@ -105,6 +105,11 @@ class SlurmScheduler:
             case "OUT_OF_MEMORY":
                 advice = "lower micro_batch_size, or raise memory_gb of the stage or of the place"
                 return StepError(f"{what} used more memory than it requested", advice)
+            case _ if terminated:
+                cause = (
+                    "received SIGTERM, not by this run: it was cancelled, preempted, or near its time limit"
+                )
+                return StepError(f"{what} {cause}", _RESUMES, retriable=True)
             case _:
                 state = f" ({job.state})" if job.state else ""
                 return StepError(
