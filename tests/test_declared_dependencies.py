@@ -24,6 +24,7 @@ PARTS = {
     f"{RUNTIME}/training/kernels.py": ("train", "cuda"),
     f"{RUNTIME}/rewards/ops/reasoning_gym_grader.py": ("train", "reasoning-gym"),
     f"{RUNTIME}/sources/reasoning_gym.py": ("train", "reasoning-gym"),
+    f"{RUNTIME}/runners/cluster/ray_bridge.py": ("ray",),
     f"{RUNTIME}/runners/": (),
     f"{RUNTIME}/store/": (),
     f"{RUNTIME}/report/": (),

@@ -11,7 +11,7 @@ from tests.recipe_command import product_path, run_command
 
 from posttrain.cli.compile import compile_file
 from posttrain.runtime.execution.executor import execute
-from posttrain.runtime.execution.resource_pool import ResourcePool, required_resources
+from posttrain.runtime.execution.resource_pool import EngineQueue, ResourcePool, required_resources
 from posttrain.runtime.execution.run_context import RunContext
 from posttrain.runtime.machine import Machine, this_machine, total_memory_gb, visible_gpus
 from posttrain.runtime.preflight.machine_resources import unmet_requirements
@@ -219,3 +219,16 @@ def test_what_is_too_large_is_refused_before_anything_runs(folder: Path) -> None
     assert f"`sft` requires {many} cores" in done.stderr
     assert not (folder / "home" / "runs").exists()
     assert run_command("plan", folder, "--home", folder / "home").returncode == 0
+
+
+def test_the_queue_of_an_engine_takes_every_step_up_to_the_limit_of_the_place() -> None:
+    unlimited, limited = EngineQueue(), EngineQueue(2)
+    huge = Resources(cpus=10_000, gpus=512)
+    for id in "abc":
+        assert unlimited.allocate(id, huge) is not None
+        assert unlimited.gpus(id) is None
+    assert limited.allocate("a", huge) is not None
+    assert limited.allocate("b", huge) is not None
+    assert limited.allocate("c", huge) is None
+    limited.release("a")
+    assert limited.allocate("c", huge) is not None

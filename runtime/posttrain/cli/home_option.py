@@ -4,12 +4,15 @@ import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from posttrain.cli.invalid_usage import InvalidUsage
 from posttrain.runtime.store.home import Home
+
+if TYPE_CHECKING:
+    from posttrain.spec.place import Place
 
 
 def home_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -20,10 +23,11 @@ def home_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def resolve_home(path: str | None) -> Home:
-    """The home at a path. It is resolved, because Docker rejects `..` in the paths of mounts, and because the
-    names of containers contain the home."""
-    return Home(Path(path or os.environ.get("RECIPE_HOME") or ".recipe").resolve())
+def resolve_home(path: str | None, place: "Place | None" = None) -> Home:
+    """The home at a path, or that of a place. It is resolved, because Docker rejects `..` in the paths of
+    mounts, and because the names of containers and jobs contain the home."""
+    of_place = None if place is None else place.home
+    return Home(Path(path or os.environ.get("RECIPE_HOME") or of_place or ".recipe").resolve())
 
 
 def find_run(home: Home, name: str | None) -> Path:

@@ -34,6 +34,7 @@ _COMMANDS: Mapping[str, str] = {
     "reward": "Score rows with a reward graph.",
     "probe": "Sample completions of a training stage.",
     "image": "Inspect container images.",
+    "doctor": "Check a cluster with small jobs.",
     "explain": "Explain a stage, key, method or diagnostic.",
     "schema": "Print the JSON Schema of recipes.",
 }

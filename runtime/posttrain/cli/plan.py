@@ -10,6 +10,7 @@ from posttrain.cli.compile import locked_option, recipe_file, settings_option
 from posttrain.cli.diagnostics_output import compile_or_exit, diagnostics_option, limit_option
 from posttrain.cli.home_option import home_option, resolve_home
 from posttrain.cli.invalid_usage import EXIT_ERRORS, InvalidUsage
+from posttrain.cli.place_option import find_place, place_option
 from posttrain.cli.selection_options import parse_selection, select_steps, selection_options
 from posttrain.runtime.store.home import Home
 from posttrain.spec.diagnostic import has_errors
@@ -17,6 +18,7 @@ from posttrain.spec.diagnostic import has_errors
 if TYPE_CHECKING:
     from posttrain.runtime.execution.dry_run import StepForecast
     from posttrain.runtime.execution.selection import Selection
+    from posttrain.spec.place import Place
     from posttrain.spec.plan import Plan
 
 EXIT_PENDING = 2
@@ -28,12 +30,14 @@ EXIT_PENDING = 2
 @selection_options
 @locked_option
 @home_option
+@place_option
 @click.option(
     "--format",
     "shown",
-    type=click.Choice(["text", "json", "mermaid"]),
+    type=click.Choice(["text", "json", "mermaid", "sbatch"]),
     default="text",
-    help="The output format: a table, the plan as JSON, or a Mermaid flowchart.",
+    help="The output format: a table, the plan as JSON, a Mermaid flowchart, or the batch scripts of the jobs"
+    " that `run --on PLACE` submits to Slurm.",
 )
 @diagnostics_option("--diagnostics")
 @limit_option
@@ -61,6 +65,7 @@ def command(
     skip: tuple[str, ...],
     locked: bool,
     home: str | None,
+    place_name: str | None,
     shown: str,
     form: str,
     limit: int,
@@ -74,13 +79,17 @@ def command(
     """
     from posttrain.runtime.execution.dry_run import forecast_plan
 
+    if shown == "sbatch" and place_name is None:
+        raise InvalidUsage("--format sbatch needs a place with Slurm: add --on PLACE")
     file = recipe_file(path)
+    place = None if place_name is None else find_place(place_name)
+    where = resolve_home(home, place)
     outcome = compile_or_exit(file, settings, profiles, form, locked, check_profiles=True, limit=limit)
     plan = outcome.plan
     assert plan is not None, "a recipe that compiles has a plan"
     selection = select_steps(plan, parse_selection(only, first, last, skip))
     if check and shown == "json":
-        _check(plan, file, resolve_home(home), selection, shown)
+        _check(plan, file, where, selection, shown, place)
         return
     if shown == "json":
         from posttrain.spec.plan import plan_to_json
@@ -88,13 +97,15 @@ def command(
         click.echo(plan_to_json(plan), nl=False)
         if not exit_code and not has_errors(outcome.diagnostics):
             return
-    prospects = forecast_plan(plan, resolve_home(home), selection)
+    prospects = forecast_plan(plan, where, selection)
     if steps:
         _print_steps(plan, prospects, steps)
     else:
         _print_overview(plan, prospects, shown, locked)
+    if place is not None and place_name is not None:
+        _print_place(plan, prospects, shown, where, place_name, place)
     if check:
-        _check(plan, file, resolve_home(home), selection, shown)
+        _check(plan, file, where, selection, shown, place)
     if has_errors(outcome.diagnostics):
         raise click.exceptions.Exit(EXIT_ERRORS)
     if exit_code:
@@ -112,6 +123,17 @@ def _print_overview(plan: "Plan", prospects: "Mapping[str, StepForecast]", shown
         click.echo(flowchart(plan, prospects), nl=False)
 
 
+def _print_place(
+    plan: "Plan", prospects: "Mapping[str, StepForecast]", shown: str, home: Home, name: str, place: "Place"
+) -> None:
+    from posttrain.cli.place_requests import print_batch_scripts, print_requests
+
+    if shown == "text":
+        print_requests(plan, prospects, name, place)
+    elif shown == "sbatch":
+        print_batch_scripts(plan, prospects, home, name, place)
+
+
 def _exit_when_pending(prospects: "Mapping[str, StepForecast]") -> None:
     from posttrain.cli.text_tables import PENDING_STATES
 
@@ -119,14 +141,16 @@ def _exit_when_pending(prospects: "Mapping[str, StepForecast]") -> None:
         raise click.exceptions.Exit(EXIT_PENDING)
 
 
-def _check(plan: "Plan", file: Path, home: Home, selection: "Selection | None", shown: str) -> None:
+def _check(
+    plan: "Plan", file: Path, home: Home, selection: "Selection | None", shown: str, place: "Place | None"
+) -> None:
     """Print the findings of the preflight; exit after an error."""
     from posttrain.cli.preflight_output import findings_document, print_findings
     from posttrain.runtime.preflight.finding import has_errors
     from posttrain.runtime.preflight.run_preflight import run_preflight
 
     selected = None if selection is None else selection.steps
-    findings = run_preflight(plan, home, file.parent, selected)
+    findings = run_preflight(plan, home, file.parent, selected, place=place)
     if shown == "json":
         click.echo(findings_document(findings), nl=False)
     elif findings:

@@ -1,7 +1,6 @@
 """`recipe run`: run a recipe; reuse finished steps and resume interrupted ones."""
 
 import gc
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,12 +10,13 @@ from posttrain.cli.diagnostics_output import compile_or_exit
 from posttrain.cli.home_option import home_option, resolve_home
 from posttrain.cli.interrupts import EXIT_INTERRUPTED, handle_interrupts
 from posttrain.cli.invalid_usage import EXIT_ERRORS, InvalidUsage
+from posttrain.cli.place_option import find_place, place_option
 from posttrain.cli.selection_options import parse_selection, select_steps, selection_options
 from posttrain.runtime.execution.stop_request import DEFAULT_STOP_SECONDS, StopRequest
 from posttrain.runtime.store.home import Home
 
 if TYPE_CHECKING:
-    from posttrain.runtime.execution.selection import SelectionOptions
+    from posttrain.runtime.execution.run_plan import RunOptions
     from posttrain.spec.plan import Plan
 
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @selection_options
 @locked_option
 @home_option
+@place_option
 @click.option(
     "--stop-timeout",
     type=click.FloatRange(min=0),
@@ -47,6 +48,7 @@ def command(
     skip: tuple[str, ...],
     locked: bool,
     home: str | None,
+    place_name: str | None,
     stop_timeout: float,
     dry_run: bool,
 ) -> None:
@@ -55,7 +57,8 @@ def command(
     file = recipe_file(path)
     plan = compile_or_exit(file, settings, profiles, locked=locked).plan
     assert plan is not None, "a recipe that compiles has a plan"
-    where = resolve_home(home)
+    place = None if place_name is None else find_place(place_name)
+    where = resolve_home(home, place)
     selection = parse_selection(only, first, last, skip)
     if dry_run:
         from posttrain.cli.text_tables import print_plan_table
@@ -63,25 +66,27 @@ def command(
 
         print_plan_table(plan, forecast_plan(plan, where, select_steps(plan, selection)))
         return
+    from posttrain.runtime.execution.run_plan import RunOptions
+
     gc.freeze()
     gc.enable()
-    status = _run(plan, file, where, selection, StopRequest(stop_timeout))
+    options = RunOptions(recipe=file, selection=selection, place=place)
+    status = _run(plan, where, options, StopRequest(stop_timeout))
     gc.unfreeze()  # leak checks of libraries at exit complain about frozen objects
     if status:
         raise click.exceptions.Exit(status)
 
 
-def _run(
-    plan: "Plan", file: Path, home: Home, selection: "SelectionOptions | None", stop_request: StopRequest
-) -> int:
+def _run(plan: "Plan", home: Home, options: "RunOptions", stop_request: StopRequest) -> int:
     """Run the plan, print its progress and result, and return the exit status."""
     from posttrain.cli.progress_display import ProgressDisplay
     from posttrain.runtime.execution.run_errors import HomeNotWritable, PreflightFailed, SelectionError
-    from posttrain.runtime.execution.run_plan import RunOptions, run_plan
+    from posttrain.runtime.execution.run_plan import run_plan
 
+    folder = options.recipe.parent
     try:
-        with ProgressDisplay(plan, file.parent) as display, handle_interrupts(stop_request, display.note):
-            result = run_plan(plan, home, RunOptions(recipe=file, selection=selection), display, stop_request)
+        with ProgressDisplay(plan, folder) as display, handle_interrupts(stop_request, display.note):
+            result = run_plan(plan, home, options, display, stop_request)
     except SelectionError as error:
         raise InvalidUsage(str(error)) from None
     except HomeNotWritable as error:

@@ -30,6 +30,18 @@ def installed_distributions() -> frozenset[str]:
     return frozenset(name for name, _ in _installed_versions())
 
 
+def stack_mismatches(planned: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Name, planned version and installed version of each distribution that differs from the plan."""
+    found: dict[str, str] = {}
+    for name, version in _installed_versions():
+        found.setdefault(name, version)
+    return [
+        (name, version, found.get(name, "missing"))
+        for name, version in sorted(planned.items())
+        if found.get(name) != version
+    ]
+
+
 def _installed_versions() -> Iterator[tuple[str, str]]:
     """Names and versions from the names of the metadata folders. importlib.metadata would read and parse
     a file for each distribution, which takes longer than checking a recipe."""

@@ -35,6 +35,11 @@ def step_environment(
     return found | exempt_loopback(found) | _fill_in(fixed, terms)
 
 
+def travelling_variables(step: Step, caller: Mapping[str, str]) -> dict[str, str]:
+    """The client's variables that a step gets on another machine: those that do not describe the client's."""
+    return {name: value for name, value in caller.items() if _is_passed(name, step, container=True)}
+
+
 def forkserver_environment(caller: Mapping[str, str]) -> dict[str, str]:
     """The variables of the process that imports the modules of all steps: of every scope, without secrets.
 

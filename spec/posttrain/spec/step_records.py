@@ -10,6 +10,7 @@ from pydantic import Field
 
 from posttrain.spec.canonical_json import Json
 from posttrain.spec.document import Document
+from posttrain.spec.field_types import Items
 from posttrain.spec.product_manifest import Cost, FileDigest, RelativePath, Sha256
 
 _RERUN_ADVICE = "run again: the step resumes from its last checkpoint, or starts over"
@@ -86,3 +87,49 @@ class CheckpointManifest(Document):
     files: Mapping[RelativePath, CheckpointFile] = Field(description="Every file, by its relative path.")
     format: Literal[1] = Field(default=1, description="Version of the format.")
     checksum: Sha256 = Field(description="SHA-256 of the canonical JSON of all other fields.")
+
+
+class ClusterAttempt(Document):
+    """The attempt of a step on a cluster: what the program on the node needs besides the step."""
+
+    TITLE: ClassVar[str] = "the attempt of a step on a cluster"
+    FORMAT: ClassVar[int | None] = 1
+    ADVICE: ClassVar[str] = _RERUN_ADVICE
+
+    token: str = Field(
+        pattern=r"^[0-9a-f]{16}$",
+        description="Name of the attempt. A program of another attempt stops and writes nothing.",
+    )
+    job_name: str = Field(description="Name of the job, by which the next client finds it.")
+    pool: str | None = Field(
+        default=None, description="Pool of nodes that take such steps in turn; null if the job has one step."
+    )
+    release: str = Field(description="Release of posttrain that made the plan.")
+    variables: Mapping[str, str] = Field(description="Environment variables of the client that travel.")
+    secrets: bool = Field(description="Whether a file with the values of secrets belongs to the attempt.")
+    preload: Items[str] = Field(default=(), description="Modules that later steps of the run import.")
+    format: Literal[1] = Field(default=1, description="Version of the format.")
+
+
+class ClusterClaim(Document):
+    """The declaration of a job that it runs an attempt. The first one counts."""
+
+    TITLE: ClassVar[str] = "the claim of a job"
+    FORMAT: ClassVar[int | None] = 1
+    ADVICE: ClassVar[str] = _RERUN_ADVICE
+
+    job: str = Field(description="Id of the job.")
+    node: str = Field(description="Name of the node.")
+    format: Literal[1] = Field(default=1, description="Version of the format.")
+
+
+class ClusterEnd(Document):
+    """The end of an attempt, which the program on the node writes after the worker and its children ended."""
+
+    TITLE: ClassVar[str] = "the end of an attempt"
+    FORMAT: ClassVar[int | None] = 1
+    ADVICE: ClassVar[str] = _RERUN_ADVICE
+
+    status: int = Field(description="Exit status of the worker, negative for a signal.")
+    terminated: bool = Field(description="Whether the engine sent SIGTERM to the job before.")
+    format: Literal[1] = Field(default=1, description="Version of the format.")

@@ -102,7 +102,8 @@ def test_every_fault_is_in_one_list(
     assert shown is not None
     assert found == shown[0]
     kinds = set(re.findall(r"^\w+\[(\w+)\]", found, re.MULTILINE))
-    assert kinds == set(get_args(Check)), "one fault of every kind"
+    # A run on a cluster has the check `place` in place of `machine`: no run has both.
+    assert kinds == set(get_args(Check)) - {"place"}, "one fault of every other kind"
 
 
 def test_the_page_lists_every_kind_of_check() -> None:

@@ -9,8 +9,9 @@ _INTRODUCTION = f"""\
 # Environment variables
 
 The processes of a step receive the variables on this page and no others, in every runner: a local process, a
-process that the forkserver forks, a container. The rule of a name takes precedence over the rule of a prefix
-(`NCCL_*`), and a longer prefix over a shorter one. Generated from `spec/posttrain/spec/variable_rules.py`.
+process that the forkserver forks, a container, a job of a cluster. The rule of a name takes precedence over
+the rule of a prefix (`NCCL_*`), and a longer prefix over a shorter one. Generated from
+`spec/posttrain/spec/variable_rules.py`.
 
 - A variable that could change a product has one value for all users, or is dropped. So the key of a step does
   not depend on your shell, and a product made on another machine is a cache hit.

@@ -15,7 +15,7 @@ from typing import Any
 
 from posttrain.runtime.errors import STOPPED, StepError, failure_record
 from posttrain.runtime.execution.data_first import DataFirst
-from posttrain.runtime.execution.resource_pool import ResourcePool, required_resources
+from posttrain.runtime.execution.resource_pool import required_resources
 from posttrain.runtime.execution.run_context import RunContext
 from posttrain.runtime.execution.step_progress import (
     SATISFIED_STATES,
@@ -24,7 +24,6 @@ from posttrain.runtime.execution.step_progress import (
     StepProgress,
 )
 from posttrain.runtime.preflight.finding import location_text
-from posttrain.runtime.preflight.machine_resources import unmet_requirements
 from posttrain.runtime.process_environment import log_unused_variables, resolve_secrets
 from posttrain.runtime.runners.dispatch import StepHandle
 from posttrain.runtime.secret_masking import mask_secrets
@@ -58,7 +57,7 @@ class _Execution:
             self.steps, context.selection.skipped if context.selection else frozenset()
         )
         self.integrity = IntegrityChecker(context.home.store.find)
-        self.resources = ResourcePool(context.machine, context.home.gpu_locks)
+        self.resources = context.slots()
         self.data_first = DataFirst(plan, self.steps)
         self.failed_legs: set[str] = set()
         self.last_change = time.monotonic()
@@ -154,8 +153,8 @@ class _Execution:
     def _start(self, progress: StepProgress) -> bool:
         """Start a step if no other client runs it and resources are free; true when its state changed."""
         step = progress.step
-        for found in unmet_requirements([step], self.context.machine):
-            self._fail(progress, failure_record(StepError(found.cause, found.advice)))
+        if (unmet := self.resources.unmet_requirement(step)) is not None:
+            self._fail(progress, failure_record(StepError(unmet.cause, unmet.advice)))
             return True
         if not self.resources.has_room(progress.required):
             return False

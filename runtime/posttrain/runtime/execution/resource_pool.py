@@ -1,9 +1,12 @@
-"""Allocates the resources of this machine to concurrent steps."""
+"""Decides when a step can start: by the free resources of this machine, or at once if an engine has a
+queue."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from posttrain.runtime.machine import Machine
+from posttrain.runtime.preflight.finding import Finding
+from posttrain.runtime.preflight.machine_resources import unmet_requirements
 from posttrain.runtime.store.file_locks import Lock, try_lock
 from posttrain.spec.record import record
 
@@ -33,6 +36,49 @@ class Allocation:
     locks: tuple[Lock, ...]
 
 
+class StepSlots(Protocol):
+    """Reserves what a step needs, for as long as it runs."""
+
+    def unmet_requirement(self, step: "Step") -> Finding | None:
+        """What the step needs and can never get here."""
+        ...
+
+    def has_room(self, required: "Resources") -> bool: ...
+
+    def allocate(self, id: str, required: "Resources") -> object | None: ...
+
+    def gpus(self, id: str) -> tuple[str, ...] | None: ...
+
+    def release(self, id: str) -> None: ...
+
+
+class EngineQueue:
+    """The slots of a cluster: every step can be submitted, up to a limit of the place. The engine queues it
+    and selects its GPUs."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = limit
+        self._submitted: set[str] = set()
+
+    def unmet_requirement(self, step: "Step") -> Finding | None:
+        return None
+
+    def has_room(self, required: "Resources") -> bool:
+        return self._limit is None or len(self._submitted) < self._limit
+
+    def allocate(self, id: str, required: "Resources") -> object | None:
+        if not self.has_room(required):
+            return None
+        self._submitted.add(id)
+        return required
+
+    def gpus(self, id: str) -> tuple[str, ...] | None:
+        return None
+
+    def release(self, id: str) -> None:
+        self._submitted.discard(id)
+
+
 class ResourcePool:
     """The current allocations, by step."""
 
@@ -40,6 +86,10 @@ class ResourcePool:
         self._machine = machine
         self._locks = locks
         self._allocations: dict[str, Allocation] = {}
+
+    def unmet_requirement(self, step: "Step") -> Finding | None:
+        """What the step needs and this machine does not have."""
+        return next(unmet_requirements([step], self._machine), None)
 
     def has_room(self, required: "Resources") -> bool:
         """Whether a step fits next to the running ones; a step on an idle machine always fits."""

@@ -5,12 +5,14 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.execution.resource_pool import EngineQueue, ResourcePool, StepSlots
 from posttrain.runtime.execution.selection import Selection
 from posttrain.runtime.execution.stop_request import StopRequest
 from posttrain.runtime.machine import Machine, this_machine
 from posttrain.runtime.runners.dispatch import RunnerDispatch
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
+from posttrain.spec.place import Place
 from posttrain.spec.record import record
 
 # Called on every change with the id of the step, its new state, and details.
@@ -31,3 +33,11 @@ class RunContext:
     runner: RunnerDispatch = field(default_factory=RunnerDispatch)
     stop_request: StopRequest = field(default_factory=StopRequest)
     machine: Machine = field(default_factory=lambda: this_machine(gpus=False))
+    # The cluster on which the steps run, whose engine queues them. `machine` does not limit them then.
+    place: Place | None = None
+
+    def slots(self) -> StepSlots:
+        """What decides when a step can start."""
+        if self.place is not None:
+            return EngineQueue(self.place.max_nodes)
+        return ResourcePool(self.machine, self.home.gpu_locks)

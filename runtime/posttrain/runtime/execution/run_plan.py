@@ -3,10 +3,11 @@
 Every client calls this function: the command line, and programs that compile a recipe or read a plan file.
 """
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posttrain.runtime.execution.executor import execute
 from posttrain.runtime.execution.run_context import RunContext
@@ -18,12 +19,17 @@ from posttrain.runtime.execution.stop_request import StopRequest
 from posttrain.runtime.machine import Machine, this_machine
 from posttrain.runtime.preflight.finding import has_errors
 from posttrain.runtime.preflight.run_preflight import run_preflight
+from posttrain.runtime.runners.place_connection import connect_place, create_dispatch
 from posttrain.runtime.store.file_locks import acquire_lock
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
 from posttrain.runtime.store.runs import finish_run, new_run
+from posttrain.spec.place import Place
 from posttrain.spec.plan import Plan, Step
 from posttrain.spec.record import record
+
+if TYPE_CHECKING:
+    from posttrain.runtime.runners.cluster.scheduler import Scheduler
 
 # Steps in these states have not changed anything, so the run needs no report.
 _UNCHANGED_STATES = ("cached", "skipped")
@@ -39,6 +45,8 @@ class RunOptions:
     selection: SelectionOptions | None = None
     # The resources that the steps can use; those of this machine when None.
     machine: Machine | None = None
+    # The cluster on which the steps run; None for this machine.
+    place: Place | None = None
     # Whether to send metrics to the trackers that the plan names.
     track: bool = True
     # Whether to write the HTML report at the end.
@@ -83,11 +91,10 @@ def run_plan(
     if problem := home.write_problem():
         raise HomeNotWritable(home.root, problem)
     machine = options.machine or this_machine(gpus=any(step.resources.gpus for step in plan.steps))
-    _check_start(plan, home, options, selection, machine, observer)
-    run = new_run(home, plan, options.recipe.absolute())
-    alive = acquire_lock(home.run_lock(run))
-    try:
-        with closing(Journal(run / "journal.sqlite")) as journal:
+    with connect_place(options.place) as scheduler:
+        _check_start(plan, home, options, selection, machine, observer, scheduler)
+        run = new_run(home, plan, options.recipe.absolute())
+        with closing(Journal(run / "journal.sqlite")) as journal, _mark_active(home, run):
             context = RunContext(
                 home=home,
                 recipe_dir=options.recipe.parent,
@@ -95,16 +102,26 @@ def run_plan(
                 on_state_change=observer.on_change,
                 run_name=run.name,
                 selection=selection,
+                runner=create_dispatch(options.place, scheduler),
                 stop_request=stop_request,
                 machine=machine,
+                place=options.place,
             )
             with _launch_trackers(context, plan, run, options, observer), observer.execution(run):
                 states = execute(plan, context)
             finish_run(journal, states)
-    finally:
-        alive.discard()
     result = RunResult(run=run, states=states, stopped=stop_request.level > 0)
     return _with_report(home, result) if options.report else result
+
+
+@contextmanager
+def _mark_active(home: Home, run: Path) -> Generator[None]:
+    """Hold the lock of an active run."""
+    alive = acquire_lock(home.run_lock(run))
+    try:
+        yield
+    finally:
+        alive.discard()
 
 
 def _check_start(
@@ -114,6 +131,7 @@ def _check_start(
     selection: Selection | None,
     machine: Machine,
     observer: RunObserver,
+    scheduler: "Scheduler | None",
 ) -> None:
     """Check that every selected step has its inputs, and everything else that the preflight can see."""
 
@@ -123,7 +141,7 @@ def _check_start(
     if selection is not None:
         check_selection(plan, selection, is_finished)
     selected = None if selection is None else selection.steps
-    findings = run_preflight(plan, home, options.recipe.parent, selected, machine)
+    findings = run_preflight(plan, home, options.recipe.parent, selected, machine, options.place, scheduler)
     if findings:
         observer.on_findings(findings)
     if has_errors(findings):

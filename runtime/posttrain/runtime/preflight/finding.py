@@ -8,7 +8,9 @@ from posttrain.spec.record import record
 if TYPE_CHECKING:
     from posttrain.spec.plan import SourceLocation, Step
 
-Check = Literal["disk", "endpoint", "function", "hub", "image", "library", "machine", "schedule", "secret"]
+Check = Literal[
+    "disk", "endpoint", "function", "hub", "image", "library", "machine", "place", "schedule", "secret"
+]
 Severity = Literal["error", "warning"]
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posttrain.runtime.machine import Machine, this_machine
 from posttrain.runtime.preflight.finding import Finding, merge_findings
@@ -13,7 +14,11 @@ from posttrain.runtime.preflight.scope import Probe, Scope
 from posttrain.runtime.process_environment import resolve_secrets
 from posttrain.runtime.secret_masking import secret_values
 from posttrain.runtime.store.home import Home
+from posttrain.spec.place import Place
 from posttrain.spec.plan import Plan
+
+if TYPE_CHECKING:
+    from posttrain.runtime.runners.cluster.scheduler import Scheduler
 
 # One module for each kind of check.
 _CHECKS = (
@@ -28,7 +33,10 @@ _CHECKS = (
     "machine_resources",
     "images",
     "stage_rows",
+    "place_requests",
 )
+# These look at the machine of the client. On a cluster, the program on the node checks its stack.
+_LOCAL_CHECKS = frozenset(("libraries", "machine_resources", "images", "episode_interpreters"))
 _CONCURRENT_PROBES = 8
 
 
@@ -38,11 +46,13 @@ def run_preflight(
     recipe_dir: Path,
     selected: Container[str] | None = None,
     machine: Machine | None = None,
+    place: Place | None = None,
+    scheduler: "Scheduler | None" = None,
 ) -> tuple[Finding, ...]:
     """What the steps of a run need and would not get, in the order of the recipe.
 
-    Only the selected steps without a product in the store are checked, on this machine unless another one is
-    given. Nothing of the user's code is executed.
+    Only the selected steps without a product in the store are checked, on this machine unless another one
+    or a cluster is given. Nothing of the user's code is executed.
     """
     scope = Scope(
         plan=plan,
@@ -55,6 +65,8 @@ def run_preflight(
         home=home,
         recipe_dir=recipe_dir,
         machine=machine or this_machine(gpus=any(step.resources.gpus for step in plan.steps)),
+        place=place,
+        scheduler=scheduler,
         variables=dict(os.environ),
     )
     with ThreadPoolExecutor(_CONCURRENT_PROBES, thread_name_prefix="preflight") as pool:
@@ -74,6 +86,8 @@ def _without_secrets(found: Finding, scope: Scope) -> Finding:
 
 def _probes(scope: Scope) -> Iterator[Probe]:
     for name in _CHECKS:
+        if scope.place is not None and name in _LOCAL_CHECKS:
+            continue
         probes: Callable[[Scope], Iterator[Probe]] = import_module(
             f"posttrain.runtime.preflight.{name}"
         ).probes

@@ -2,12 +2,17 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posttrain.runtime.machine import Machine
 from posttrain.runtime.preflight.finding import Finding
 from posttrain.runtime.store.home import Home
+from posttrain.spec.place import Place
 from posttrain.spec.plan import Plan, Step
 from posttrain.spec.record import record
+
+if TYPE_CHECKING:
+    from posttrain.runtime.runners.cluster.scheduler import Scheduler
 
 
 @record(kw_only=True)
@@ -19,6 +24,10 @@ class Scope:
     # The folder of the recipe, with the user's files.
     recipe_dir: Path
     machine: Machine
+    # The cluster on which the steps run, and not `machine`.
+    place: Place | None = None
+    # The connection of the run to it.
+    scheduler: "Scheduler | None" = None
     # The environment of the client.
     variables: Mapping[str, str]
 

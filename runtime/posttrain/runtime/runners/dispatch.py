@@ -1,4 +1,5 @@
-"""Selects the runner of each step: Docker when the plan names an image, otherwise a process."""
+"""Selects the runner of each step: the cluster of the run; else Docker when the plan names an image; else a
+process."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,8 +43,15 @@ class StepHandle:
 class RunnerDispatch:
     """Forwards each step to its runner. A runner without steps is not imported."""
 
-    def __init__(self, process: StepRunner | None = None, docker: StepRunner | None = None) -> None:
-        runners = {"process": process, "docker": docker}
+    def __init__(
+        self,
+        process: StepRunner | None = None,
+        docker: StepRunner | None = None,
+        cluster: StepRunner | None = None,
+    ) -> None:
+        """With a cluster, all steps run there: the place belongs to the run, the image to the step."""
+        runners = {"process": process, "docker": docker, "cluster": cluster}
+        self._has_cluster = cluster is not None
         self._by_name = {name: runner for name, runner in runners.items() if runner is not None}
 
     def prepare(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
@@ -51,13 +59,13 @@ class RunnerDispatch:
         ids_by_runner: dict[str, list[str]] = {}
         for step in plan.steps:
             if step.id in selected:
-                ids_by_runner.setdefault(_runner_name(step), []).append(step.id)
+                ids_by_runner.setdefault(self._runner_name(step), []).append(step.id)
         for name, ids in ids_by_runner.items():
             self._runner_for(name).prepare(plan, ids, folder)
 
     def attach(self, work: Path, step: Step) -> StepHandle | None:
         """Reattach to a step that outlived an earlier client; None when there is none."""
-        runner = self._runner_for(_runner_name(step))
+        runner = self._runner_for(self._runner_name(step))
         handle = runner.attach(work, step)
         return None if handle is None else StepHandle(runner, handle)
 
@@ -70,7 +78,7 @@ class RunnerDispatch:
         gpus: tuple[str, ...] | None = None,
     ) -> StepHandle:
         """Start a step. `gpus` are names for CUDA_VISIBLE_DEVICES; None makes all GPUs visible."""
-        runner = self._runner_for(_runner_name(step))
+        runner = self._runner_for(self._runner_name(step))
         return StepHandle(runner, runner.start(work, step, secrets, lock, gpus))
 
     def poll(self, handle: StepHandle) -> int | None:
@@ -82,6 +90,11 @@ class RunnerDispatch:
     def close(self) -> None:
         for runner in self._by_name.values():
             runner.close()
+
+    def _runner_name(self, step: Step) -> str:
+        if self._has_cluster:
+            return "cluster"
+        return "docker" if step.image else "process"
 
     def _runner_for(self, name: str) -> StepRunner:
         if name not in self._by_name:
@@ -97,7 +110,3 @@ def _create_runner(name: str) -> StepRunner:
     from posttrain.runtime.runners.process import ProcessRunner
 
     return ProcessRunner()
-
-
-def _runner_name(step: Step) -> str:
-    return "docker" if step.image else "process"

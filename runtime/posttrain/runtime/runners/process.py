@@ -51,10 +51,14 @@ class ProcessRunner:
     def prepare(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
         """Start the forkserver with the imports that the steps of this run need."""
         heavy = list(dict.fromkeys(m for step in plan.steps if step.id in ids for m in heavy_imports(step)))
-        if heavy and self._use_forkserver and self._forkserver is None:
-            self._forkserver_log = folder / "forkserver.log"
-            self._forkserver = _ForkserverClient(self._forkserver_log)
-            self._forkserver.preload(heavy)
+        self.preload(heavy, folder / "forkserver.log")
+
+    def preload(self, modules: Sequence[str], log: Path) -> None:
+        """Start the forkserver with these imports, unless it runs."""
+        if modules and self._use_forkserver and self._forkserver is None:
+            self._forkserver_log = log
+            self._forkserver = _ForkserverClient(log)
+            self._forkserver.preload(modules)
 
     def attach(self, work: Path, step: Step) -> ProcessHandle | None:
         """Always None: a worker on this machine dies with its client."""

@@ -30,6 +30,11 @@ class Home:
         """The folder of the GPU locks, which the runs on this machine share."""
         return self.root / "gpu-locks"
 
+    @property
+    def node_pools(self) -> Path:
+        """The folder of the nodes of clusters that take steps in turn."""
+        return self.root / "nodes"
+
     def run_lock(self, run: Path) -> Path:
         """The lock that a client holds while its run is active."""
         return self.root / "work" / f"run-{run.name}.lock"
