@@ -85,7 +85,7 @@ def test_an_interrupt_keeps_what_is_under_way(undisturbed: Path, tmp_path: Path)
     client = start_command("run", TINY_RECIPE, "--home", home, log=tmp_path / "log")
     wait_until(lambda: count_checkpoints(home, "grpo") >= 1, "a checkpoint of grpo", client)
     os.kill(client.pid, signal.SIGINT)
-    assert client.wait(timeout=240) == 130
+    assert client.wait(timeout=240) == 130, (tmp_path / "log").read_text()
     assert "stopped" in (tmp_path / "log").read_text()
     assert not find_processes(home)
     again = run_command("run", TINY_RECIPE, "--home", home)

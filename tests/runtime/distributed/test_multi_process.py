@@ -131,7 +131,7 @@ def check_product_is_rewritten(bench: StageHarness, plan: Plan, step: Step) -> N
 
 
 def rank_pids(bench: StageHarness, step: Step) -> list[int]:
-    """The child processes of a step by rank."""
+    """The processes of a step that train, by rank: those without child processes."""
     found: dict[int, int] = {}
     for pid in find_processes(bench.work(step)):
         try:
@@ -139,7 +139,7 @@ def rank_pids(bench: StageHarness, step: Step) -> list[int]:
         except OSError:
             continue
         found[pid] = parent
-    return sorted(pid for pid, parent in found.items() if parent in found)
+    return sorted(found.keys() - found.values())
 
 
 @pytest.mark.parametrize("which", [0, 1])

@@ -181,7 +181,8 @@ def test_as_a_user_without_rights(tmp_path_factory: pytest.TempPathFactory):
     make_world_readable(copy)
     package = copy / "posttrain" / "runtime"
     shutil.copytree(Path(sandbox_package.__path__[0]), package / "sandbox")
-    shutil.copy(Path(sandbox_package.__path__[0]).parent / "errors.py", package)
+    for name in ("errors.py", "user_errors.py"):
+        shutil.copy(Path(sandbox_package.__path__[0]).parent / name, package)
     forks = "import os\nn = 0\nwhile True:\n    try: os.fork()\n    except OSError: os._exit(7)"
     counted = (
         "import threading, time\nn = 0\ntry:\n    while True:\n        threading.Thread(target=time.sleep,"

@@ -90,7 +90,9 @@ def open_generator(trainer: Any, tokenizer: Any, launch: Launch) -> Generator[In
             yield InLoopGenerator(engine, _vllm_share(trainer.vllm_generation))
         return
     with unsharded_model(trainer.model, launch.strategy):
-        yield InLoopGenerator(TransformersGenerator(trainer.model, tokenizer), Share(rank(), world_size()))
+        # PPO trains the policy and the value model as one module.
+        policy = getattr(trainer.model, "policy", trainer.model)
+        yield InLoopGenerator(TransformersGenerator(policy, tokenizer), Share(rank(), world_size()))
 
 
 def is_adapter_sharded(model: Any, strategy: str) -> bool:
