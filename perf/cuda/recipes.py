@@ -1,0 +1,158 @@
+"""The recipes of the measurements: small YAML texts around models with random weights, and their runs."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perf.cuda.scale import Scale
+
+from posttrain.cli.compile import compile_file
+from posttrain.runtime.events import read_events
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.products import Product
+from posttrain.runtime.store.runs import find_step_product, find_step_record, last_run
+from posttrain.spec.plan import Plan
+
+ALPHABET = "0123456789+= abcdefghijklmnopqrstuvwxyz."
+TAGS = ("<answer>", "</answer>")
+# Each turn verbatim; assistant turns have generation markers and an end token.
+TEMPLATE = """\
+{%- for message in messages -%}
+{%- if message.role == 'assistant' -%}
+{%- generation -%}{{ message.content }}{{ eos_token }}{%- endgeneration -%}
+{%- else -%}{{ message.content }}{%- endif -%}
+{%- endfor -%}
+"""
+_RECIPE = """\
+recipe: 1
+name: cuda
+seed: 5
+{hardware}models:
+  base: {{from: ./model, chat_template: chat.jinja}}
+datasets:
+  sums:
+    from: {{arithmetic: {{digits: 1, count: 81, seed: 1}}}}
+    steps:
+      - derive: {{chosen: completion, rejected: "'<answer>' || (answer::integer + 1) || '</answer>'"}}
+  slips:
+    from: sums
+    steps:
+      - derive: {{completion: rejected}}
+  both:
+    from: sums
+    steps:
+      - mix: {{slips: 1.0}}
+{datasets}rewards:
+  right:
+    reads: {{completion: text, answer: text}}
+    nodes:
+      tagged: {{between: {{of: completion, open: <answer>, close: </answer>}}}}
+    returns: {{score: {{when: {{equal: {{of: tagged, to: answer}}}}, then: 1.0}}}}
+stages:
+{stages}
+"""
+
+
+def write_model(folder: Path, scale: Scale, name: str) -> None:
+    """Write a model with random weights. Its vocabulary is larger than its tokenizer's, as is common."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, set_seed
+
+    from posttrain.runtime.models.character_tokenizer import build_character_tokenizer
+
+    tokenizer = build_character_tokenizer(ALPHABET, TAGS)
+    set_seed(1)
+    shape = {"max_position_embeddings": 4096, "initializer_range": 0.04, **scale.models[name]}
+    config: Any = AutoConfig.for_model("qwen2", **shape, tie_word_embeddings=True)
+    config.pad_token_id, config.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id
+    config.bos_token_id = None
+    model: Any = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, scale.stored_dtype))
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    tokenizer.chat_template = TEMPLATE
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def write_recipe(
+    folder: Path, scale: Scale, stages: Mapping[str, str], *, model: Path, datasets: str = "", gpus: int = 1
+) -> Path:
+    """Write a recipe whose `./model` has hard links to the files of a model folder."""
+    (folder / "model").mkdir(parents=True)
+    for file in model.iterdir():
+        os.link(file, folder / "model" / file.name)
+    lines = "\n".join(f"  {name}: {{{what}}}" for name, what in stages.items())
+    text = _RECIPE.format(hardware=scale.hardware(gpus), stages=lines, datasets=datasets)
+    (folder / "recipe.yaml").write_text(text, encoding="utf-8")
+    (folder / "chat.jinja").write_text(TEMPLATE, encoding="utf-8")
+    return folder
+
+
+def compile_recipe(folder: Path) -> Plan:
+    result, _ = compile_file(folder / "recipe.yaml", (), ())
+    errors = [one.message for one in result.diagnostics if one.severity == "error"]
+    if result.plan is None:
+        raise ValueError(f"{folder}/recipe.yaml does not compile: {'; '.join(errors)}")
+    return result.plan
+
+
+def recipe_command(folder: Path, home: Path) -> list[str]:
+    return [sys.executable, "-m", "posttrain.cli.main", "run", str(folder), "--home", str(home)]
+
+
+@dataclass(frozen=True)
+class RecipeRun:
+    """The last run of a home."""
+
+    home: Home
+    folder: Path
+    output: str
+
+    @classmethod
+    def of(cls, home: Path, output: str = "") -> "RecipeRun":
+        found = last_run(Home(home))
+        if found is None:
+            raise ValueError(f"`recipe run` has not started a run:\n{output[-3000:]}")
+        return cls(Home(home), found, output)
+
+    def product(self, step: str) -> Product | None:
+        return find_step_product(self.home, self.folder, step)
+
+    def record(self, step: str) -> Path | None:
+        return find_step_record(self.home, self.folder, step)
+
+    def metrics(self, step: str, name: str) -> list[float]:
+        record = self.record(step)
+        if record is None or not (record / "events.jsonl").exists():
+            return []
+        events = read_events(record / "events.jsonl")
+        return [e["values"][name] for e in events if e["kind"] == "metrics" and name in e["values"]]
+
+    def failure(self, step: str) -> str:
+        """What `recipe run` printed about a step that failed."""
+        lines = self.output.splitlines()
+        found = next((i for i, line in enumerate(lines) if line.split()[:3] == ["x", step, "failed"]), None)
+        if found is None:
+            named = [i for i, line in enumerate(lines) if step in line.split()]
+            found = named[-1] if named else max(0, len(lines) - 1)
+        return " ".join(" ".join(lines[found : found + 4]).split())[:400]
+
+
+def run_recipe(folder: Path, home: Path, seconds: float) -> RecipeRun:
+    """Run a recipe with the `recipe` command. A stage that fails leaves the independent ones running."""
+    command = recipe_command(folder, home)
+    log = folder / "run.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            process.wait(timeout=max(1.0, seconds))
+        except subprocess.TimeoutExpired:
+            process.kill()  # its steps end with it
+            process.wait()
+    return RecipeRun.of(home, log.read_text(encoding="utf-8", errors="replace"))
