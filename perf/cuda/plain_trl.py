@@ -4,13 +4,14 @@
 """
 
 import hashlib
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perf.trl_baseline import conversations, correct_answer_reward, order_by_epoch, read_rows
+from perf.trl_baseline import conversations, order_by_epoch, read_rows
 
 METHODS = ("sft", "dpo", "reward_model", "grpo")
 _COLUMNS = {
@@ -19,6 +20,18 @@ _COLUMNS = {
     "reward_model": ("prompt", "chosen", "rejected"),
     "grpo": ("prompt", "answer"),
 }
+
+
+_ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+
+
+def solution_reward(completions: list[Any], answer: list[str], **_: Any) -> list[float]:
+    """The reward `solution` of the recipes as a function."""
+    found = [_ANSWER.search(turns[0]["content"]) for turns in completions]
+    return [
+        0.0 if one is None else 0.5 + float(one[1].strip() == right)
+        for one, right in zip(found, answer, strict=True)
+    ]
 
 
 @dataclass
@@ -78,7 +91,7 @@ def build_trainer(step: Mapping[str, Any], inputs: Mapping[str, str], **extra: A
         train_dataset=conversations(rows, _COLUMNS[method]),
         processing_class=AutoTokenizer.from_pretrained(inputs["model"]),
         peft_config=_adapter_config(method, declared["adapter"]),
-        **({"reward_funcs": correct_answer_reward} if method == "grpo" else {}),
+        **({"reward_funcs": solution_reward} if method == "grpo" else {}),
     )
 
 

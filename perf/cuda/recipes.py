@@ -11,6 +11,7 @@ from typing import Any
 from perf.cuda.scale import Scale
 
 from posttrain.cli.compile import compile_file
+from posttrain.runtime import atomic_io
 from posttrain.runtime.events import read_events
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.products import Product
@@ -47,11 +48,13 @@ datasets:
     steps:
       - mix: {{slips: 1.0}}
 {datasets}rewards:
-  right:
+  solution:
     reads: {{completion: text, answer: text}}
     nodes:
       tagged: {{between: {{of: completion, open: <answer>, close: </answer>}}}}
-    returns: {{score: {{when: {{equal: {{of: tagged, to: answer}}}}, then: 1.0}}}}
+      format: {{score: {{when: {{present: tagged}}, then: 0.5}}}}
+      right: {{score: {{when: {{equal: {{of: tagged, to: answer}}}}, then: 1.0}}}}
+    returns: {{sum: [format, right]}}
 stages:
 {stages}
 """
@@ -133,13 +136,13 @@ class RecipeRun:
         return [e["values"][name] for e in events if e["kind"] == "metrics" and name in e["values"]]
 
     def failure(self, step: str) -> str:
-        """What `recipe run` printed about a step that failed."""
-        lines = self.output.splitlines()
-        found = next((i for i, line in enumerate(lines) if line.split()[:3] == ["x", step, "failed"]), None)
-        if found is None:
-            named = [i for i, line in enumerate(lines) if step in line.split()]
-            found = named[-1] if named else max(0, len(lines) - 1)
-        return " ".join(" ".join(lines[found : found + 4]).split())[:400]
+        """Why a step has no product."""
+        record = self.record(step)
+        failed = atomic_io.read_json(record.parent / "failure.json") if record is not None else None
+        if failed is not None:
+            return f"{failed['message']}; {failed['advice']}"
+        named = [line for line in self.output.splitlines() if step in line.split()]
+        return named[-1] if named else "the run ended before this step"
 
 
 def run_recipe(folder: Path, home: Path, seconds: float) -> RecipeRun:

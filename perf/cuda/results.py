@@ -13,10 +13,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from perf.cuda.versions import COMPUTING
+
 from posttrain.runtime import atomic_io
+from posttrain.spec.pinned_versions import PINNED_VERSIONS
 
 OWN = Path(__file__).parent / "results"
 RECORD = "results.json"
+# The versions on a page.
+SHOWN = tuple(dict.fromkeys((*COMPUTING, *PINNED_VERSIONS)))
 
 
 @dataclass
@@ -117,9 +122,10 @@ def _row(cells: Iterable[str]) -> str:
 def _version_lines(versions: Mapping[str, Any]) -> list[str]:
     named = ("date", "card", "driver", "cuda", "python", "machine", "revision", "stack")
     lines = [f"- {name}: {versions[name]}" for name in named if versions.get(name)]
-    installed = ", ".join(f"{name} {version}" for name, version in versions.get("installed", {}).items())
+    found = versions.get("installed", {})
+    installed = ", ".join(f"{name} {found[name]}" for name in SHOWN if name in found)
     differing = "; ".join(versions.get("differences", [])) or "none"
-    return [*lines, f"- differs from the lock: {differing}", f"- installed: {installed}"]
+    return [*lines, f"- differs from the lock: {differing}", f"- installed, with more in {RECORD}: {installed}"]
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from perf.cuda.card import Card, cpu_device, find_card
 
 from posttrain.compiler.facts.accelerators import Device
 
-# The shapes of Qwen2.5 0.5B and 1.5B, and of nothing in particular.
+# The shapes of Qwen2.5 0.5B and 1.5B, and one whose checkpoints are written quickly.
 _GPU_MODELS: Mapping[str, Mapping[str, Any]] = {
     "small": {
         "hidden_size": 896,
@@ -25,6 +25,14 @@ _GPU_MODELS: Mapping[str, Mapping[str, Any]] = {
         "num_key_value_heads": 2,
         "intermediate_size": 8960,
         "vocab_size": 151936,
+    },
+    "narrow": {
+        "hidden_size": 896,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 14,
+        "num_key_value_heads": 2,
+        "intermediate_size": 4864,
+        "vocab_size": 32768,
     },
 }
 _CPU_MODELS: Mapping[str, Mapping[str, Any]] = {
@@ -44,6 +52,14 @@ _CPU_MODELS: Mapping[str, Mapping[str, Any]] = {
         "intermediate_size": 96,
         "vocab_size": 96,
     },
+    "narrow": {
+        "hidden_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "intermediate_size": 64,
+        "vocab_size": 96,
+    },
 }
 
 
@@ -60,6 +76,9 @@ class Scale:
     timed_steps: int
     lengths: tuple[int, int]  # a short and a long row, in tokens
     rows: int  # in a batch
+    adapted_methods: tuple[str, ...]  # that train LoRA and QLoRA
+    killed_methods: tuple[str, ...]
+    steps_after_kill: int
 
     @property
     def dry(self) -> bool:
@@ -76,8 +95,34 @@ class Scale:
 
 def find_scale(*, dry: bool) -> Scale:
     if dry:
-        return Scale(None, _CPU_MODELS, "float32", 1e-2, 24, 4, 3, (16, 48), 4)
+        return Scale(
+            card=None,
+            models=_CPU_MODELS,
+            stored_dtype="float32",
+            learning_rate=1e-2,
+            warm_steps=12,
+            steps=4,
+            timed_steps=3,
+            lengths=(16, 48),
+            rows=4,
+            adapted_methods=("sft",),
+            killed_methods=("sft",),
+            steps_after_kill=40,
+        )
     card = find_card()
     if card is None:
         raise SystemExit("this machine has no NVIDIA card; `make cuda DRY=1` runs the same code on a CPU")
-    return Scale(card, _GPU_MODELS, "bfloat16", 1e-4, 60, 12, 12, (512, 2048), 16)
+    return Scale(
+        card=card,
+        models=_GPU_MODELS,
+        stored_dtype="bfloat16",
+        learning_rate=1e-4,
+        warm_steps=120,
+        steps=12,
+        timed_steps=12,
+        lengths=(512, 2048),
+        rows=16,
+        adapted_methods=("grpo", "sft", "dpo", "reward_model", "ppo"),
+        killed_methods=("grpo", "sft", "sft_lora", "dpo", "reward_model", "ppo"),
+        steps_after_kill=8,
+    )

@@ -132,6 +132,10 @@ def _run(command: Sequence[str]) -> None:
         raise SystemExit("\n".join([f"{command[0]} {' '.join(command[1:5])} ... failed:", *errors]))
 
 
+def piece_names(pieces: Path) -> list[str]:
+    return [Wheel.at(path).name for path in sorted(pieces.rglob("*.whl"))]
+
+
 def install(pieces: Path, target: Path, names: Iterable[str]) -> list[str]:
     """Install the wheels of these names, or all, into a folder; return the names that no piece has."""
     found = {wheel.name: wheel.path for wheel in map(Wheel.at, sorted(pieces.rglob("*.whl")))}
