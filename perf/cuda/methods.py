@@ -50,7 +50,7 @@ def run(bench: Bench) -> None:
         **{case.stage: f"{case.text}, on_failure: continue" for case in cases},
         **_generation_stages(),
     }
-    folder = write_recipe(bench.new_folder("methods"), bench.scale, stages, model=bench.model("small"))
+    folder = write_recipe(bench.new_folder("methods"), bench.scale, stages, models={"base": bench.model("small")})
     plan = compile_recipe(folder)
     found = run_recipe(folder, folder / "home", bench.left() * _RUN_SHARE)
     head = ["stage", "ended", "metric", "first", "last", "learns", "step, s", "peak GiB", "TRL script", "largest"]

@@ -37,8 +37,7 @@ def solution_reward(completions: list[Any], answer: list[str], **_: Any) -> list
 @dataclass
 class PlainRun:
     losses: list[float] = field(default_factory=list)
-    step_ends: list[float] = field(default_factory=list)  # seconds
-    tokens: list[float] = field(default_factory=list)  # trained up to each step
+    step_seconds: list[float] = field(default_factory=list)
     weights: str = ""  # a digest of the trained weights
     peak_mb: float = 0.0
 
@@ -53,11 +52,15 @@ def train_plain(step: Mapping[str, Any], inputs: Mapping[str, str], **extra: Any
     run = PlainRun()
 
     class Recorder(TrainerCallback):
+        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.began = time.monotonic()
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            run.step_seconds.append(time.monotonic() - self.began)
+
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
             if "loss" in (logs or {}):
                 run.losses.append(logs["loss"])
-                run.step_ends.append(time.time())
-                run.tokens.append(float(logs.get("num_tokens", 0)))
 
     trainer = build_trainer(step, inputs, **extra)
     trainer.add_callback(Recorder())

@@ -33,8 +33,7 @@ recipe: 1
 name: cuda
 seed: 5
 {hardware}models:
-  base: {{from: ./model, chat_template: chat.jinja}}
-datasets:
+{models}datasets:
   sums:
     from: {{arithmetic: {{digits: 1, count: 81, seed: 1}}}}
     steps:
@@ -82,14 +81,25 @@ def write_model(folder: Path, scale: Scale, name: str) -> None:
 
 
 def write_recipe(
-    folder: Path, scale: Scale, stages: Mapping[str, str], *, model: Path, datasets: str = "", gpus: int = 1
+    folder: Path,
+    scale: Scale,
+    stages: Mapping[str, str],
+    *,
+    models: Mapping[str, Path],
+    datasets: str = "",
+    gpus: int = 1,
 ) -> Path:
-    """Write a recipe whose `./model` has hard links to the files of a model folder."""
-    (folder / "model").mkdir(parents=True)
-    for file in model.iterdir():
-        os.link(file, folder / "model" / file.name)
-    lines = "\n".join(f"  {name}: {{{what}}}" for name, what in stages.items())
-    text = _RECIPE.format(hardware=scale.hardware(gpus), stages=lines, datasets=datasets)
+    """Write a recipe. Its models have hard links to the files of model folders."""
+    for name, model in models.items():
+        (folder / name).mkdir(parents=True)
+        for file in model.iterdir():
+            os.link(file, folder / name / file.name)
+    text = _RECIPE.format(
+        hardware=scale.hardware(gpus),
+        models="".join(f"  {name}: {{from: ./{name}, chat_template: chat.jinja}}\n" for name in models),
+        datasets=datasets,
+        stages="\n".join(f"  {name}: {{{what}}}" for name, what in stages.items()),
+    )
     (folder / "recipe.yaml").write_text(text, encoding="utf-8")
     (folder / "chat.jinja").write_text(TEMPLATE, encoding="utf-8")
     return folder
@@ -145,9 +155,9 @@ class RecipeRun:
         return named[-1] if named else "the run ended before this step"
 
 
-def run_recipe(folder: Path, home: Path, seconds: float) -> RecipeRun:
+def run_recipe(folder: Path, home: Path, seconds: float, *options: str) -> RecipeRun:
     """Run a recipe with the `recipe` command. A stage that fails leaves the independent ones running."""
-    command = recipe_command(folder, home)
+    command = [*recipe_command(folder, home), *options]
     log = folder / "run.log"
     with log.open("wb") as output:
         process = subprocess.Popen(

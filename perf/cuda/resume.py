@@ -7,6 +7,7 @@ deterministic algorithms.
 
 import contextlib
 import json
+import statistics
 import subprocess
 import time
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ _VARIATIONS: Mapping[str, Mapping[str, Any]] = {
 
 def run(bench: Bench) -> None:
     preload()
-    folder = write_recipe(bench.new_folder("resume"), bench.scale, stages(bench), model=bench.model("narrow"))
+    folder = write_recipe(bench.new_folder("resume"), bench.scale, stages(bench), models={"base": bench.model("narrow")})
     plan = compile_recipe(folder)
     first = run_recipe(folder, folder / "first", bench.left() / 3)
     second = run_recipe(folder, folder / "second", bench.left() / 3)
@@ -204,6 +205,5 @@ def _variation_row(
 ) -> list[Any]:
     train = partial(plain_trl.train_plain, step, inputs, max_steps=bench.scale.steps, **extra)
     runs = [bench.fork(f"cause-{stage}", train, 60) for _ in range(2)]
-    ends = runs[0]["step_ends"]
-    seconds = (ends[-1] - ends[0]) / (len(ends) - 1)
-    return [name, "identical" if runs[0]["weights"] == runs[1]["weights"] else "differ", round(seconds, 4)]
+    seconds = statistics.median(runs[0]["step_seconds"])
+    return [name, "identical" if runs[0]["weights"] == runs[1]["weights"] else "differ", seconds]
