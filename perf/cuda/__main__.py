@@ -2,11 +2,11 @@
 
     python -m perf.cuda [PART ...] [--dry] [--stack locked|host] [--pieces FOLDER] [--out FOLDER]
 
-A part is a process with a limit of time. It writes its page after every row; one that fails adds the cause to its
-page, and the next part runs. `--dry` runs the same code on a CPU with tiny models, and measures nothing.
-`--stack host` records versions that differ from the lock instead of refusing them. `--pieces` names wheels of
-`make cuda-wheels`, of which each part installs its own. Results are written to --out, else $OUT, else
-perf/cuda/results (a dry run without either: a temporary folder).
+A part is a process with a limit of time. It writes its page after every row; one that fails adds the cause
+to its page, and the next part runs. `--dry` runs the same code on a CPU with tiny models, and measures
+nothing. `--stack host` records versions that differ from the lock instead of refusing them. `--pieces`
+names wheels of `make cuda-wheels`, of which each part installs its own. Results are written to --out, else
+$OUT, else perf/cuda/results (a dry run without either: a temporary folder).
 
 This file imports nothing that a host without our packages lacks.
 """
@@ -67,7 +67,7 @@ def run_part(part: Part, given: argparse.Namespace, out: Path) -> bool:
         environment = part_environment(part, given.pieces, Path(scratch) / "site")
         common = [part.name, "--stack", given.stack, "--out", str(out), *(["--dry"] if given.dry else [])]
         module = [sys.executable, "-m", "perf.cuda.part_process"]
-        left = max(10, seconds - int(time.monotonic() - began))
+        left = max(1, seconds - int(time.monotonic() - began))
         command = [*module, *common, "--scratch", scratch, "--seconds", str(left)]
         error = run_limited(command, environment, left + _GRACE_SECONDS)
         if error.startswith("the process"):  # it could not write the cause itself

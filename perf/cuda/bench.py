@@ -54,8 +54,6 @@ class Bench:
         else:
             try:
                 cells = work()
-            except TimeoutError:
-                raise
             except Exception as error:
                 cells = [f"failed: {last_lines(error)}"]
         missing = len(table.head) - 1 - len(cells)

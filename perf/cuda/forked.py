@@ -1,7 +1,7 @@
 """Runs a function in a forked process of its own, with a time limit.
 
-The parent has imported the libraries and never initializes CUDA, as the forkserver of a run: a process costs no
-import, starts with an unused card, and cannot damage the next one.
+The parent has imported the libraries and never initializes CUDA, as the forkserver of a run: a process
+costs no import, starts with an unused card, and cannot damage the next one.
 """
 
 import json

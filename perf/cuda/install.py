@@ -1,4 +1,5 @@
-"""Imports every library, and runs one kernel of each against plain torch. Each check is a process of its own."""
+"""Imports every library, and runs one kernel of each against plain torch. Each check is a process of its
+own."""
 
 import importlib
 import importlib.metadata

@@ -1,7 +1,7 @@
 """Measures the memory of the phases of a training step, from hooks around the trainer.
 
-On a GPU torch's allocator counts. On a CPU a dispatch mode counts the storages of tensors, so that the same code
-runs there.
+On a GPU torch's allocator counts. On a CPU a dispatch mode counts the storages of tensors, so that the same
+code runs there.
 """
 
 import contextlib

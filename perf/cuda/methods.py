@@ -1,7 +1,7 @@
 """Runs every method with `recipe run`: all weights, LoRA and QLoRA. Compares the losses with plain TRL.
 
-A first SFT learns to answer each sum with the correct number or the next one, equally often. Every other stage
-starts from it. The losses of PPO are not compared: TRL has no PPO trainer.
+A first SFT learns to answer each sum with the correct number or the next one, equally often. Every other
+stage starts from it. The losses of PPO are not compared: TRL has no PPO trainer.
 """
 
 import json
@@ -50,13 +50,27 @@ def run(bench: Bench) -> None:
         **{case.stage: f"{case.text}, on_failure: continue" for case in cases},
         **_generation_stages(),
     }
-    folder = write_recipe(bench.new_folder("methods"), bench.scale, stages, models={"base": bench.model("small")})
+    folder = write_recipe(
+        bench.new_folder("methods"), bench.scale, stages, models={"base": bench.model("small")}
+    )
     plan = compile_recipe(folder)
     found = run_recipe(folder, folder / "home", bench.left() * _RUN_SHARE)
-    head = ["stage", "ended", "metric", "first", "last", "learns", "step, s", "peak GiB", "TRL script", "largest"]
+    head = [
+        "stage",
+        "ended",
+        "metric",
+        "first",
+        "last",
+        "learns",
+        "step, s",
+        "peak GiB",
+        "TRL script",
+        "largest",
+    ]
     note = (
-        f"`first` and `last` are means over {_ENDS} steps. `TRL script`: its losses next to those of the stage;"
-        f" `largest` is the largest relative difference of a step, `within` means at most {LOSS_TOLERANCE:.0%}."
+        f"`first` and `last` are means over {_ENDS} steps. `TRL script`: its losses next to those of the"
+        " stage; `largest` is the largest relative difference of a step, `within` means at most"
+        f" {LOSS_TOLERANCE:.0%}."
     )
     table = bench.report.table("Methods", head, note)
     for case in (start._replace(stage="start"), *cases):
@@ -69,8 +83,8 @@ def method_cases(scale: Scale) -> list[Case]:
     found: list[Case] = []
     for weights in _ADAPTERS:
         rate = scale.learning_rate / 5 if weights == "full" else scale.learning_rate
-        for method in scale.adapted_methods if weights != "full" else _METRICS:
-            found.append(_training(scale, method, "start", weights, scale.steps, rate))
+        methods = scale.adapted_methods if weights != "full" else _METRICS
+        found += [_training(scale, method, "start", weights, scale.steps, rate) for method in methods]
     if find_spec("vllm") and not scale.dry:
         case = _training(scale, "grpo", "start", "full", scale.steps, scale.learning_rate / 5)
         text = case.text.replace("engine: transformers", "engine: vllm, mode: colocate")

@@ -15,6 +15,8 @@ from perf.cuda.results import Report, record_failure
 from perf.cuda.scale import find_scale
 from perf.cuda.versions import check_stack, version_record
 
+_REPEAT_SECONDS = 1
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -34,26 +36,32 @@ def main() -> int:
         return 0
     report = Report(given.out, part.name, part.about, versions)
     signal.signal(signal.SIGALRM, _out_of_time)
-    signal.alarm(given.seconds)
+    # Again and again: a library may catch whatever its import raises.
+    signal.setitimer(signal.ITIMER_REAL, given.seconds, _REPEAT_SECONDS)
     try:
         if not given.dry:
             check_stack(given.stack)
         bench = Bench(scale, report, given.scratch.resolve(), given.seconds)
         run: Any = import_module(part.module).run
         run(bench)
-    except (Exception, SystemExit) as error:
-        text = str(error) if isinstance(error, SystemExit | TimeoutError) else traceback.format_exc(limit=-4)
-        report.result.error = text or repr(error)
+    except (Exception, SystemExit, OutOfTime) as error:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        expected = isinstance(error, SystemExit | OutOfTime)
+        report.result.error = str(error) if expected else traceback.format_exc(limit=-4)
         print(report.result.error, file=sys.stderr)
         return FAILED
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         report.save()
     return 0
 
 
+class OutOfTime(BaseException):
+    """Not an Exception, which a row would record as its own failure."""
+
+
 def _out_of_time(_signal: int, _frame: Any) -> None:
-    raise TimeoutError("the part has reached its limit of time; later rows are missing")
+    raise OutOfTime("the part has reached its limit of time; later rows are missing")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ PARTS = (
     Part(
         "speed",
         "perf.cuda.speed",
-        "Tokens per second and MFU next to plain TRL, with other settings, and where the time of a step goes.",
+        "Tokens per second and MFU next to plain TRL, with other settings, and the profile of a step.",
         ("liger-kernel",),
     ),
     Part(

@@ -139,11 +139,13 @@ class RecipeRun:
         return find_step_record(self.home, self.folder, step)
 
     def metrics(self, step: str, name: str) -> list[float]:
+        """A metric of every optimizer step; of one that a resumed run repeats, the last value."""
         record = self.record(step)
         if record is None or not (record / "events.jsonl").exists():
             return []
         events = read_events(record / "events.jsonl")
-        return [e["values"][name] for e in events if e["kind"] == "metrics" and name in e["values"]]
+        found = {e["step"]: e["values"] for e in events if e["kind"] == "metrics" and name in e["values"]}
+        return [found[number][name] for number in sorted(found)]
 
     def failure(self, step: str) -> str:
         """Why a step has no product."""

@@ -111,7 +111,16 @@ def page(result: PartResult) -> str:
         lines += [table.note, ""] if table.note else []
         lines += [_row(table.head), _row(["---"] * len(table.head)), *map(_row, table.rows), ""]
     if result.error:
-        lines += ["## Failed", "", "The tables above are incomplete.", "", "```", result.error.strip(), "```", ""]
+        lines += [
+            "## Failed",
+            "",
+            "The tables above are incomplete.",
+            "",
+            "```",
+            result.error.strip(),
+            "```",
+            "",
+        ]
     return "\n".join(lines)
 
 
@@ -125,7 +134,11 @@ def _version_lines(versions: Mapping[str, Any]) -> list[str]:
     found = versions.get("installed", {})
     installed = ", ".join(f"{name} {found[name]}" for name in SHOWN if name in found)
     differing = "; ".join(versions.get("differences", [])) or "none"
-    return [*lines, f"- differs from the lock: {differing}", f"- installed, with more in {RECORD}: {installed}"]
+    return [
+        *lines,
+        f"- differs from the lock: {differing}",
+        f"- installed, with more in {RECORD}: {installed}",
+    ]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Kills stages on the card and resumes them, next to two undisturbed runs of the same recipe.
 
-If the undisturbed runs differ from each other, the method computes differently every time, and no resume can be
-exact. The second table then shows with plain TRL what makes two runs equal: another attention kernel, or torch's
-deterministic algorithms.
+If the undisturbed runs differ from each other, the method computes differently every time, and no resume
+can be exact. The second table then shows with plain TRL what makes two runs equal: another attention
+kernel, or torch's deterministic algorithms.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import json
 import statistics
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,9 @@ _VARIATIONS: Mapping[str, Mapping[str, Any]] = {
 
 def run(bench: Bench) -> None:
     preload()
-    folder = write_recipe(bench.new_folder("resume"), bench.scale, stages(bench), models={"base": bench.model("narrow")})
+    folder = write_recipe(
+        bench.new_folder("resume"), bench.scale, stages(bench), models={"base": bench.model("narrow")}
+    )
     plan = compile_recipe(folder)
     first = run_recipe(folder, folder / "first", bench.left() / 3)
     second = run_recipe(folder, folder / "second", bench.left() / 3)
@@ -53,7 +55,10 @@ def run(bench: Bench) -> None:
     differing: list[str] = []
     for stage in bench.scale.killed_methods:
         bench.attempt(
-            table, stage, 0, partial(_resume_row, first, second, killed[0], killed[1].get(stage), stage, differing)
+            table,
+            stage,
+            0,
+            partial(_resume_row, first, second, killed[0], killed[1].get(stage), stage, differing),
         )
     _report_causes(bench, plan, first, differing or [bench.scale.killed_methods[0]])
 
@@ -71,8 +76,8 @@ def stages(bench: Bench) -> dict[str, str]:
         "dpo": f"train: dpo, model: start, data: sums, {rows}",
         "reward_model": f"train: reward_model, model: start, data: sums, {rows}",
         "grpo": (
-            f"train: grpo, model: start, data: sums, {rollouts}, params: {{num_prompts: 9, num_generations: 8,"
-            f" {completions}"
+            f"train: grpo, model: start, data: sums, {rollouts}, params: {{num_prompts: 9,"
+            f" num_generations: 8, {completions}"
         ),
         "ppo": (
             "train: ppo, model: start, data: sums, reward: solution, params: {batch_size: 72,"
@@ -116,8 +121,8 @@ def run_with_kills(
 def _wait_for_checkpoint(
     process: subprocess.Popen[bytes], home: Path, pending: set[str], deadline: float
 ) -> dict[str, int]:
-    """Wait until a pending stage has a checkpoint, and return all of those stages. Empty after the deadline, or
-    when the run has ended."""
+    """Wait until a pending stage has a checkpoint, and return all of those stages. Empty after the deadline,
+    or when the run has ended."""
     while process.poll() is None and time.monotonic() < deadline:
         found = {stage: step for stage, step in _checkpoints(home) if stage in pending}
         if found:
@@ -172,12 +177,10 @@ def _resumed_at(run: RecipeRun, stage: str) -> str:
     return ", ".join(str(event["step"]) for event in events)
 
 
-def first_difference(one: list[float], other: list[float]) -> int | None:
-    """The first step whose loss differs, from 1. Compares from the end: a resumed run has the losses of the
-    steps that it repeats twice."""
-    tail = list(zip(reversed(one), reversed(other), strict=False))
-    differing = [number for number, (a, b) in enumerate(tail) if a != b]
-    return len(one) - differing[-1] if differing else None
+def first_difference(one: Sequence[float], other: Sequence[float]) -> int | None:
+    """The first step whose loss differs, from 1."""
+    pairs = enumerate(zip(one, other, strict=False), start=1)
+    return next((number for number, (a, b) in pairs if a != b), None)
 
 
 def _report_causes(bench: Bench, plan: Plan, first: RecipeRun, differing: list[str]) -> None:

@@ -75,7 +75,9 @@ class Scale:
     steps: int  # of each compared training
     timed_steps: int
     lengths: tuple[int, int]  # a short and a long row, in tokens
-    rows: int  # in a batch
+    rows: int  # in a batch of the speed measurements
+    micro_batch: int
+    profiled_methods: tuple[str, ...]
     adapted_methods: tuple[str, ...]  # that train LoRA and QLoRA
     killed_methods: tuple[str, ...]
     steps_after_kill: int
@@ -105,6 +107,8 @@ def find_scale(*, dry: bool) -> Scale:
             timed_steps=3,
             lengths=(16, 48),
             rows=4,
+            micro_batch=2,
+            profiled_methods=("sft",),
             adapted_methods=("sft",),
             killed_methods=("sft",),
             steps_after_kill=40,
@@ -122,6 +126,8 @@ def find_scale(*, dry: bool) -> Scale:
         timed_steps=12,
         lengths=(512, 2048),
         rows=16,
+        micro_batch=4,
+        profiled_methods=("sft", "dpo", "grpo"),
         adapted_methods=("grpo", "sft", "dpo", "reward_model", "ppo"),
         killed_methods=("grpo", "sft", "sft_lora", "dpo", "reward_model", "ppo"),
         steps_after_kill=8,

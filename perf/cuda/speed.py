@@ -1,5 +1,6 @@
-"""Measures the speed of SFT, DPO and GRPO next to a plain TRL script with equal settings, then with the settings
-that the placement chooses, with Liger, packing and torch.compile. Profiles one step of each method.
+"""Measures the speed of SFT, DPO and GRPO next to a plain TRL script with equal settings, then with the
+settings that the placement chooses, with Liger, packing and torch.compile. Profiles one step of each
+method.
 
 Tokens are those of the rows in a batch, prompt and completion. MFU counts the operations of the compiler's
 estimate: 6 for each parameter and token, 2 more with recomputation, 2 fewer with frozen weights.
@@ -36,12 +37,14 @@ def speed_cases(scale: Scale) -> list[Case]:
     """The compared and the default settings of each method first, then the options of SFT."""
     rows, (_, long) = scale.rows, scale.lengths
     base = f"max_steps: {scale.timed_steps}, learning_rate: 1.0e-6, save_steps: {scale.timed_steps}"
-    micro = f"micro_batch_size: {max(1, rows // 4)}, "
+    micro = f"micro_batch_size: {scale.micro_batch}, "
     found: list[Case] = []
     for method in ("sft", "dpo", "grpo"):
         common = f"train: {method}, model: small, on_failure: continue, "
         if method == "grpo":
-            common += "reward: solution, data: asked, placement: {rollouts: {engine: transformers}}, params: {"
+            common += (
+                "reward: solution, data: asked, placement: {rollouts: {engine: transformers}}, params: {"
+            )
             own = (
                 f"num_prompts: {rows // 4}, num_generations: 4, on_constant_reward: warn,"
                 f" max_completion_length: {scale.lengths[0]}, {base}"
@@ -49,7 +52,15 @@ def speed_cases(scale: Scale) -> list[Case]:
         else:
             common += "data: rows, params: {"
             own = f"batch_size: {rows}, max_length: {long}, {base}"
-        found.append(Case(f"{method}_equal", method, f"{common}{micro}{own}}}", compared=True, profiled=True))
+        found.append(
+            Case(
+                f"{method}_equal",
+                method,
+                f"{common}{micro}{own}}}",
+                compared=True,
+                profiled=method in scale.profiled_methods,
+            )
+        )
         found.append(Case(f"{method}_placed", method, f"{common}{own}}}"))
     sft = f"train: sft, model: small, on_failure: continue, data: DATA, params: {{OPTION, {micro}"
     sft += f"batch_size: {rows}, max_length: {long}, {base}}}"
@@ -135,7 +146,9 @@ def _tokens_per_step(events: Sequence[dict[str, Any]], params: dict[str, Any]) -
 
 def _report_profiles(bench: Bench, runs: StageRuns, cases: Sequence[Case]) -> None:
     head = ["stage", "share of the step", "seconds", "calls"]
-    note = "One step under torch's profiler: kernels by what they do, then the largest single ones. `idle`: no kernel runs."
+    note = (
+        "One step under torch's profiler: kernels by what they do, then the largest. `idle`: none runs."
+    )
     table = bench.report.table("Where the time of a step goes", head, note)
     for case in cases:
         if bench.left() < 30:

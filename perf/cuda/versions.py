@@ -1,7 +1,8 @@
 """The versions that a result was measured on, and the check of the stack.
 
-The default, `locked`, measures only on the versions of requirements/cuda.txt. `host` measures on whatever is
-installed and records every difference: for a host with its own torch, where the locked stack cannot be installed.
+The default, `locked`, measures only on the versions of requirements/cuda.txt. `host` measures on whatever
+is installed and records every difference: for a host with its own torch, where the locked stack cannot be
+installed.
 """
 
 import importlib.metadata

@@ -4,9 +4,10 @@
     python -m perf.cuda.wheels install --pieces .wheels --to FOLDER [NAME ...]
 
 `collect` resolves our requirements without vLLM, for Python 3.12 on Linux x86-64, to the locked versions,
-leaves out what the host has (`host_packages.txt`), downloads the rest by hash, builds DeepSpeed's wheel from its
-source, and distributes all over folders of at most `--piece-mb`. The libraries of bitsandbytes for other versions
-of CUDA are removed. `install` needs only pip, and neither network nor dependencies (`--no-deps`).
+leaves out what the host has (`host_packages.txt`), downloads the rest by hash, builds DeepSpeed's wheel
+from its source, and distributes all over folders of at most `--piece-mb`. The libraries of bitsandbytes for
+other versions of CUDA are removed. `install` needs only pip, and neither network nor dependencies
+(`--no-deps`).
 """
 
 import argparse
@@ -29,10 +30,9 @@ _BUILT = ("deepspeed",)
 # Too large to carry, and it requires the locked torch.
 _LEFT_OUT = ("vllm",)
 # pip compares platform tags literally: every version of glibc up to this one that a wheel can name.
-_PLATFORMS = tuple(f"manylinux_2_{minor}_x86_64" for minor in range(28, 4, -1)) + (
-    "manylinux2014_x86_64",
-    "manylinux2010_x86_64",
-    "manylinux1_x86_64",
+_PLATFORMS = (
+    *(f"manylinux_2_{minor}_x86_64" for minor in range(28, 4, -1)),
+    *(f"manylinux{name}_x86_64" for name in ("2014", "2010", "1")),
 )
 
 

@@ -63,7 +63,9 @@ class StageRuns:
         for role, source in self.step(stage).inputs.items():
             product = self._inputs.product(source.step)
             if product is None:
-                raise ValueError(f"`recipe run` has not made {source.step}: {self._inputs.failure(source.step)}")
+                raise ValueError(
+                    f"`recipe run` has not made {source.step}: {self._inputs.failure(source.step)}"
+                )
             found[role] = str(product.files)
         return found
 
@@ -95,7 +97,7 @@ def metric(events: list[dict[str, Any]], name: str) -> list[float]:
 
 
 def long_rows(count: int, length: int) -> list[dict[str, Any]]:
-    """Rows of one prompt, two completions and an answer, of exactly `length` tokens with either completion."""
+    """Rows of a prompt, two completions and an answer, of exactly `length` tokens with either completion."""
     words = "the model reads a text and writes the next word of it again. "
     prompt = 8
     rows: list[dict[str, Any]] = []
@@ -118,6 +120,9 @@ def long_prompts(count: int, length: int) -> list[dict[str, Any]]:
     """Prompts of exactly `length` tokens, with an answer."""
     words = "add the numbers and write the sum of them. "
     return [
-        {"prompt": (f"{number:06d} " + words * (length // len(words) + 2))[:length], "answer": str(number % 10)}
+        {
+            "prompt": (f"{number:06d} " + words * (length // len(words) + 2))[:length],
+            "answer": str(number % 10),
+        }
         for number in range(count)
     ]
