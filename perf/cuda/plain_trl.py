@@ -28,10 +28,8 @@ _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 def solution_reward(completions: list[Any], answer: list[str], **_: Any) -> list[float]:
     """The reward `solution` of the recipes as a function."""
     found = [_ANSWER.search(turns[0]["content"]) for turns in completions]
-    return [
-        0.0 if one is None else 0.5 + float(one[1].strip() == right)
-        for one, right in zip(found, answer, strict=True)
-    ]
+    texts = ["" if one is None else one[1].strip() for one in found]
+    return [0.5 * bool(text) + float(text == right) for text, right in zip(texts, answer, strict=True)]
 
 
 @dataclass
