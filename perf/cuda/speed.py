@@ -146,9 +146,7 @@ def _tokens_per_step(events: Sequence[dict[str, Any]], params: dict[str, Any]) -
 
 def _report_profiles(bench: Bench, runs: StageRuns, cases: Sequence[Case]) -> None:
     head = ["stage", "share of the step", "seconds", "calls"]
-    note = (
-        "One step under torch's profiler: kernels by what they do, then the largest. `idle`: none runs."
-    )
+    note = "One step under torch's profiler: kernels by what they do, then the largest. `idle`: none runs."
     table = bench.report.table("Where the time of a step goes", head, note)
     for case in cases:
         if bench.left() < 30:

@@ -1,8 +1,8 @@
 """The constants of the estimates of time and memory: one table, with the source of each value.
 
-`cost_constants.json` has a value of every constant for all GPUs, values for CPUs, and under `cards` the values
-of single cards, by their name in `accelerators.json`. The most specific value applies. A measurement on a card
-(`perf/cuda`) is a row under `cards` whose source names its page.
+`cost_constants.json` has a value of every constant for all GPUs, values for CPUs, and under `cards` the
+values of single cards, by their name in `accelerators.json`. The most specific value applies. A measurement
+on a card (`perf/cuda`) is a row under `cards` whose source names its page.
 """
 
 import functools
