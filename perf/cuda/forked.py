@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.fork_safe_imports import fork_safe_imports
 from posttrain.spec.variable_rules import key_variables
 
 _LIBRARIES = (
@@ -38,8 +39,9 @@ def set_step_variables() -> None:
 
 def preload() -> None:
     set_step_variables()
-    for name in _LIBRARIES:
-        import_module(name)
+    with fork_safe_imports():
+        for name in _LIBRARIES:
+            import_module(name)
 
 
 def run_forked(work: Callable[[], Any], folder: Path, seconds: float) -> Any:

@@ -173,6 +173,7 @@ class _ForkserverClient:
             "work": str(work),
             "env": dict(environment),
             "threads": step.resources.cpus,
+            "gpus": step.resources.gpus,
             "import": list(modules),
         }
         try:
