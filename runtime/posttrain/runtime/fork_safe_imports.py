@@ -1,8 +1,8 @@
 """Imports libraries without initializing CUDA, which a forked process could not use then.
 
-Importing bitsandbytes asks torch whether there is a GPU, and for its compute capability; PEFT imports it where
-it is installed. DeepSpeed asks when accelerate imports it. Here torch asks NVML instead, which needs no context
-of CUDA, and the capability comes from nvidia-smi.
+Importing bitsandbytes asks torch whether there is a GPU, and for its compute capability; PEFT imports it
+where it is installed. DeepSpeed asks when accelerate imports it. Here torch asks NVML instead, which needs no
+context of CUDA, and the capability comes from nvidia-smi.
 """
 
 import os
