@@ -14,15 +14,16 @@ TOOLS := $(VENV)/.installed-tools
 PACKAGE := $(VENV)/.installed-package
 TRAIN := $(VENV)/.installed-train
 DEV := $(VENV)/.installed-dev
+CUDA := $(VENV)/.installed-cuda
 INSTALL = $(BIN)/uv pip install --python $(BIN)/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help quickstart test apart chaos fuzz check format lock image clean
+.PHONY: help quickstart test apart chaos fuzz cuda cuda-wheels check format lock image clean
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 quickstart: $(TRAIN) $(PACKAGE) ## train, evaluate and export a small model with recipes/quickstart
 	$(BIN)/recipe run recipes/quickstart
@@ -49,6 +50,16 @@ SECONDS ?= 600
 fuzz: $(DEV) $(PACKAGE) ## mutate recipes and compile them, for SECONDS; installs atheris
 	$(INSTALL) -q atheris
 	$(BIN)/python -m tests.compiler.fuzz_atheris --seconds $(SECONDS)
+
+# On the locked stack; with STACK=host on the packages of PYTHON, plus those of PIECES (perf/cuda/README.md).
+STACK ?= locked
+CUDA_NEEDS := $(if $(filter host,$(STACK)),,$(if $(DRY),$(DEV),$(CUDA)) $(PACKAGE))
+cuda: $(CUDA_NEEDS) ## measure on this machine's NVIDIA GPU; PART=memory one part, DRY=1 on a CPU, STACK=host
+	$(if $(filter host,$(STACK)),$(PYTHON),$(BIN)/python) -m perf.cuda $(PART) $(if $(DRY),--dry) \
+	--stack $(STACK) $(if $(PIECES),--pieces $(PIECES)) $(if $(OUT),--out $(OUT))
+
+cuda-wheels: $(DEV) ## collect in .wheels the packages that a GPU host without network lacks
+	$(BIN)/python -m perf.cuda.wheels collect --to .wheels
 
 check: $(DEV) $(PACKAGE) ## check lint, formatting, types and import contracts
 	$(BIN)/ruff check
@@ -107,6 +118,11 @@ $(TRAIN): requirements/train.txt $(TOOLS)
 $(DEV): requirements/dev.txt $(TOOLS)
 	@echo 'Installing the training stack and the test tools (several GB the first time)'
 	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(CUDA): requirements/cuda.txt $(TOOLS)
+	@echo 'Installing the training stack for NVIDIA GPUs (several GB the first time)'
+	@$(INSTALL) --require-hashes -r requirements/cuda.txt
 	@touch $@
 
 $(ELSEWHERE)/.installed: requirements/apart.txt $(TOOLS)

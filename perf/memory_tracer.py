@@ -6,54 +6,23 @@ states exist.
 """
 
 import gc
-import weakref
 from typing import Any
 
 import torch
 from gpu_emulation import emulate_gpu
+from storage_tracker import StorageTracker
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from posttrain.compiler.memory.training_memory import resident_terms, training_phases
 from posttrain.compiler.memory.workload import Workload
 from posttrain.spec.architectures.transformers_config import transformers_config
 
 
-class Tracker(TorchDispatchMode):
-    """Counts the bytes of all live storages, and their peak."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.alive: dict[int, int] = {}
-        self.now = 0
-        self.peak = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, torch.Tensor):
-                self._on_allocate(leaf.untyped_storage())
-        return result
-
-    def _on_allocate(self, storage: torch.UntypedStorage) -> None:
-        key = storage._cdata
-        if key in self.alive:
-            return
-        self.alive[key] = storage.nbytes()
-        weakref.finalize(storage, self._on_free, key)
-        self.now += storage.nbytes()
-        self.peak = max(self.peak, self.now)
-
-    def _on_free(self, key: int) -> None:
-        self.now -= self.alive.pop(key, 0)
-
-
 def trace(workload: Workload) -> int:
     """The peak of one training step in bytes."""
     with emulate_gpu(workload):
         model = model_of(workload)
-        with FakeTensorMode(), Tracker() as tracker:
+        with FakeTensorMode(), StorageTracker() as tracker:
             fill(model)
             run = _step(workload, model)
             run()

@@ -29,7 +29,7 @@ def test_garbage_collector_of_a_worker_skips_imported_modules(tmp_path: Path) ->
     command = [sys.executable, "-c", PROGRAM, str(theirs.fileno()), str(os.getpid())]
     server = subprocess.Popen(command, pass_fds=(theirs.fileno(),))
     theirs.close()
-    request = {"start": 1, "work": str(tmp_path), "env": {}, "threads": 1, "import": ["decimal"]}
+    request = {"start": 1, "work": str(tmp_path), "env": {}, "threads": 1, "gpus": 0, "import": ["decimal"]}
     with ours, (tmp_path / "log").open("wb") as log:
         socket.send_fds(ours, [json.dumps(request).encode()], [log.fileno(), log.fileno()])
         assert json.loads(ours.recv(1 << 16))["started"] == 1

@@ -3,10 +3,12 @@
 `python -m posttrain.runtime.forkserver SOCKET PARENT`. The client sends requests over the socket:
 
     {"import": [modules]}                               import these when idle
-    {"start": id, "work", "env", "threads", "import"}   fork a worker; with the lock and log descriptors
+    {"start": id, "work", "env", "threads", "gpus", "import"}
+                                                        fork a worker; with the lock and log descriptors
 
 and receives {"started": id, "pid"} and {"ended": id, "status"}. The forkserver never touches a GPU and
-starts no thread: a worker inherits imported modules, and no state that its result could depend on.
+starts no thread: a worker inherits imported modules, and no state that its result could depend on. If an
+imported library has touched CUDA all the same, a worker with GPUs starts as a new program.
 
 The garbage collector of a worker skips what it inherits. A collection would otherwise visit, and copy, the
 memory of every imported module, which takes as long as a short training.
@@ -24,10 +26,12 @@ import signal
 import socket
 import sys
 from collections import deque
+from collections.abc import Iterable
 from importlib import import_module, reload
 from pathlib import Path
 from typing import Any, NoReturn
 
+from posttrain.runtime.fork_safe_imports import can_use_gpus_after_fork, fork_safe_imports
 from posttrain.runtime.process_tree import GRACE_SECONDS, become_subreaper, die_with_parent, end_descendants
 
 _MAX_MESSAGE_BYTES = 1 << 16
@@ -65,7 +69,7 @@ class _Forkserver:
             if self.client in readable and not self._handle_request():
                 return
             if not readable and self.pending_imports:
-                _import_quietly(self.pending_imports.popleft())
+                _import_quietly([self.pending_imports.popleft()])
 
     def _handle_request(self) -> bool:
         data, descriptors, _, _ = socket.recv_fds(self.client, _MAX_MESSAGE_BYTES, 2)
@@ -79,8 +83,7 @@ class _Forkserver:
         return True
 
     def _fork_worker(self, message: dict[str, Any], lock: int, log: int) -> None:
-        for module in message["import"]:
-            _import_quietly(module)
+        _import_quietly(message["import"])
         gc.freeze()
         parent = os.getpid()
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # its handler is not for the worker
@@ -90,7 +93,7 @@ class _Forkserver:
             self.client.close()
             for _, _, other in self.workers.values():
                 os.close(other)  # the lock of another step
-            _run_worker(message, log, parent)
+            _run_worker(message, lock, log, parent)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         os.close(log)
         self.workers[os.pidfd_open(pid)] = pid, message["start"], lock
@@ -116,10 +119,15 @@ class _Forkserver:
         self.client.send(json.dumps(message).encode())
 
 
-def _import_quietly(module: str) -> None:
-    # The step itself reports a missing or broken module.
-    with contextlib.suppress(Exception):
-        import_module(module)
+def _import_quietly(modules: Iterable[str]) -> None:
+    new = [module for module in modules if module not in sys.modules]
+    if not new:
+        return
+    with fork_safe_imports():
+        for module in new:
+            # The step itself reports a missing or broken module.
+            with contextlib.suppress(Exception):
+                import_module(module)
 
 
 def _reload_settings() -> None:
@@ -130,7 +138,7 @@ def _reload_settings() -> None:
                 reload(sys.modules[name])
 
 
-def _run_worker(message: dict[str, Any], log: int, parent: int) -> None:
+def _run_worker(message: dict[str, Any], lock: int, log: int, parent: int) -> None:
     """Run in the forked child, which from here on behaves like a worker started as its own process."""
     from posttrain.runtime import worker
 
@@ -143,6 +151,9 @@ def _run_worker(message: dict[str, Any], log: int, parent: int) -> None:
     os.dup2(log, 2)
     os.environ.clear()
     os.environ.update(message["env"])
+    if message["gpus"] and not can_use_gpus_after_fork():
+        os.set_inheritable(lock, True)
+        os.execv(sys.executable, [sys.executable, "-m", "posttrain.runtime.worker", message["work"]])
     _reload_settings()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     torch = sys.modules.get("torch")

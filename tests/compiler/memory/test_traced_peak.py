@@ -86,7 +86,7 @@ def test_the_tracer_counts_what_it_is_given(tracer):
     """A tensor counts while it exists, and the peak includes it."""
     import torch
 
-    with tracer.Tracker() as tracker:
+    with tracer.StorageTracker() as tracker:
         first = torch.zeros(1000)
         second = first + 1
         assert tracker.now == 8000

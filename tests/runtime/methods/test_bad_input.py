@@ -150,7 +150,7 @@ CASES: Mapping[str, Case] = {
         "ppo, reward: wrong, params: {max_steps: 2, batch_size: 4, max_completion_length: 4}",
         answered(),
         "the reward node `returns`: `mine.py:wrong`: ValueError: row boom",
-        "fix the function, and test it with `recipe reward`; `on_error: abstain` leaves such rows without a value",
+        "fix the function, and test it with `recipe reward`",
     ),
     "broken_at_the_end": Case(
         "dpo, params: {max_steps: 1, batch_size: 4, max_length: 24, learning_rate: 1.0e+39, max_grad_norm:"

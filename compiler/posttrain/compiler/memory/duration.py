@@ -9,22 +9,14 @@ from typing import NamedTuple
 
 from posttrain.compiler.facts import parameter_counts
 from posttrain.compiler.facts.accelerators import Device
+from posttrain.compiler.facts.cost_constants import Bounds, cost_constants
 from posttrain.compiler.memory.generation_duration import (
-    MFU_FORWARD,
     CompletionWork,
     effective_parameters,
     generation_seconds,
 )
 from posttrain.compiler.memory.memory_terms import format_count
 from posttrain.compiler.memory.workload import Workload
-
-# Model FLOPs utilization (MFU) of training, worst and best: full, LoRA, QLoRA
-MFU_FULL = (0.35, 0.45)
-MFU_LORA = (0.20, 0.35)
-MFU_QLORA = (0.12, 0.25)
-MFU_CPU = (0.2, 0.6)
-# Kernel launch seconds of one layer for the forward and backward pass of a micro-batch, worst and best
-LAYER_LAUNCH_SECONDS = (0.0035, 0.0015)
 
 
 class ExpectedWork(NamedTuple):
@@ -73,14 +65,14 @@ def _training_share(workload: Workload, device: Device, schedule: ExpectedWork) 
     operations = factor * tokens * effective_parameters(workload.model, schedule.tokens_per_row)
     if workload.value_model is not None:
         operations += factor * tokens * effective_parameters(workload.value_model, schedule.tokens_per_row)
-    worst, best = _mfu_range(workload, device)
+    mfu = _training_mfu(workload, device)
     speed = workload.gpus * device.tflops * 1e12
     models = 1 + (workload.value_model is not None)
     passes = schedule.steps * workload.accumulation * workload.model.layers * models
     passes *= 4 / 3 if workload.checkpointing else 1
-    launched = _launch_seconds(device)
-    least = max(operations / speed / best, passes * launched[1])
-    most = max(operations / speed / worst, passes * launched[0])
+    launched = cost_constants(device).layer_launch_seconds
+    least = max(operations / speed / mfu.best, passes * launched.best)
+    most = max(operations / speed / mfu.worst, passes * launched.worst)
     why = f"{factor} x {format_count(active_trained_parameters(workload))} x {format_count(tokens)} tokens"
     return (TimeShare("training", least, most, why),)
 
@@ -91,22 +83,17 @@ def active_trained_parameters(workload: Workload) -> int:
     return parameter_counts.active_parameters(workload.model) + value
 
 
-def _mfu_range(workload: Workload, device: Device) -> tuple[float, float]:
-    if device.kind == "cpu":
-        return MFU_CPU
+def _training_mfu(workload: Workload, device: Device) -> Bounds:
+    constants = cost_constants(device)
     if workload.adapter is None:
-        return MFU_FULL
-    return MFU_QLORA if workload.adapter.quantized else MFU_LORA
-
-
-def _launch_seconds(device: Device) -> tuple[float, float]:
-    return (0.0, 0.0) if device.kind == "cpu" else LAYER_LAUNCH_SECONDS
+        return constants.mfu_full
+    return constants.mfu_qlora if workload.adapter.quantized else constants.mfu_lora
 
 
 def _frozen_model_shares(workload: Workload, device: Device, schedule: ExpectedWork) -> tuple[TimeShare, ...]:
     """Return the time of reference and reward models, which read every row once."""
     speed = workload.gpus * device.tflops * 1e12
-    worst, best = MFU_FORWARD
+    worst, best = cost_constants(device).mfu_forward
     tokens = schedule.steps * workload.global_rows * schedule.tokens_per_row
     return tuple(
         TimeShare(

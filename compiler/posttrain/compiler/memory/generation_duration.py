@@ -8,14 +8,10 @@ from typing import NamedTuple
 
 from posttrain.compiler.facts import parameter_counts
 from posttrain.compiler.facts.accelerators import Device
+from posttrain.compiler.facts.cost_constants import cost_constants
 from posttrain.compiler.memory.generation_memory import BF16_BYTES, kv_cache_bytes
 from posttrain.compiler.memory.workload import RolloutWorkload
 from posttrain.spec.architectures.model_shapes import Shape
-
-MFU_FORWARD = (0.3, 0.5)  # model FLOPs utilization of prompts and frozen models, worst and best
-BANDWIDTH_UTILIZATION = (0.45, 0.8)  # of the memory bandwidth while decoding
-# Kernel launch seconds of one layer for a decoded token, worst and best
-LAYER_DECODE_SECONDS = {"transformers": (0.0015, 0.0007), "vllm": (0.00025, 0.0001)}
 
 
 class CompletionWork(NamedTuple):
@@ -50,9 +46,8 @@ def generation_seconds(
     least, most = _decode_step_seconds(model, rollout, device, at_once, length)
     prompt = 2 * rollout.prompt_tokens * at_once * effective_parameters(model, rollout.prompt_tokens)
     first = prompt / (device.tflops * 1e12)
-    return Seconds(
-        rounds * (length * least + first / MFU_FORWARD[1]), rounds * (length * most + first / MFU_FORWARD[0])
-    )
+    worst, best = cost_constants(device).mfu_forward
+    return Seconds(rounds * (length * least + first / best), rounds * (length * most + first / worst))
 
 
 def effective_parameters(shape: Shape, length: float) -> float:
@@ -74,8 +69,11 @@ def _decode_step_seconds(
     reading = (weights + cache_bytes) / (device.gb_per_s * 1e9)
     computing = 2 * at_once * parameter_counts.active_parameters(shape) / (device.tflops * 1e12)
     work = max(reading, computing)
-    slow, fast = (0.0, 0.0) if device.kind == "cpu" else LAYER_DECODE_SECONDS[rollout.engine]
+    constants = cost_constants(device)
+    vllm = rollout.engine == "vllm"
+    launched = constants.layer_decode_seconds_vllm if vllm else constants.layer_decode_seconds
+    reached = constants.bandwidth_utilization
     return (
-        max(work / BANDWIDTH_UTILIZATION[1], shape.layers * fast),
-        max(work / BANDWIDTH_UTILIZATION[0], shape.layers * slow),
+        max(work / reached.best, shape.layers * launched.best),
+        max(work / reached.worst, shape.layers * launched.worst),
     )

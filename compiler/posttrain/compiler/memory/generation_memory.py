@@ -2,10 +2,10 @@
 
 from posttrain.compiler.facts import parameter_counts
 from posttrain.compiler.facts.accelerators import Device
+from posttrain.compiler.facts.cost_constants import cost_constants
 from posttrain.compiler.memory import sharding
 from posttrain.compiler.memory.backward_peak import layer_forward_bytes
 from posttrain.compiler.memory.memory_terms import (
-    GIB,
     MemoryPhase,
     MemoryTerm,
     format_count,
@@ -17,8 +17,6 @@ from posttrain.compiler.memory.workload import RolloutWorkload, Workload
 from posttrain.spec.architectures.model_shapes import Shape
 
 BF16_BYTES = 2  # keys, values and weights in bf16
-CUDA_GRAPH_BYTES = 0.8 * GIB  # CUDA graphs for a few dozen batch sizes
-SLEEPING_ENGINE_BYTES = 0.4 * GIB  # the memory that a sleeping engine keeps
 MAX_NUM_BATCHED_TOKENS = 8192  # vLLM profiles one forward pass with this many tokens
 SAMPLING_BYTES_PER_LOGIT = 16  # logits, their fp32 copy and the probabilities
 
@@ -66,7 +64,7 @@ def colocated_vllm_terms(workload: Workload, device: Device) -> tuple[MemoryTerm
     if rollout is None or rollout.engine != "vllm" or not rollout.colocated:
         return ()
     if rollout.enable_sleep_mode:
-        resident = SLEEPING_ENGINE_BYTES + (CUDA_GRAPH_BYTES if rollout.cuda_graphs else 0)
+        resident = cost_constants(device).vllm_asleep_bytes + _graph_bytes(rollout, device)
         return (memory_term("vLLM asleep", resident, "graphs and buffers that sleep mode keeps"),)
     return vllm_terms(workload, rollout, device)
 
@@ -89,10 +87,12 @@ def vllm_terms(workload: Workload, rollout: RolloutWorkload, device: Device) -> 
         memory_term(
             "vLLM cache", max(room, least), f"fills the vLLM share; {tokens_text} tokens are generated"
         ),
-        memory_term(
-            "vLLM graphs", CUDA_GRAPH_BYTES if rollout.cuda_graphs else 0, "not part of the vLLM share"
-        ),
+        memory_term("vLLM graphs", _graph_bytes(rollout, device), "not part of the vLLM share"),
     )
+
+
+def _graph_bytes(rollout: RolloutWorkload, device: Device) -> float:
+    return cost_constants(device).vllm_graph_bytes if rollout.cuda_graphs else 0.0
 
 
 def vllm_start_error(workload: Workload, device: Device) -> str | None:

@@ -1,26 +1,21 @@
-"""The memory overhead of every process. The values are measured, not derived: correct them here if a
-measurement differs."""
+"""The memory overhead of every process. The values are not derived: `facts/cost_constants.json` has them."""
 
 from posttrain.compiler.facts.accelerators import Device
-from posttrain.compiler.memory.memory_terms import GIB, MemoryTerm, memory_term
+from posttrain.compiler.facts.cost_constants import cost_constants
+from posttrain.compiler.memory.memory_terms import MemoryTerm, memory_term
 from posttrain.compiler.memory.workload import Workload
-
-CUDA_CONTEXT_BYTES = 0.6 * GIB  # CUDA context, loaded kernels, cuBLAS workspaces
-NCCL_BYTES = 0.5 * GIB  # NCCL channels and buffers
-CPU_PROCESS_BYTES = 1.0 * GIB  # Python with torch and transformers, on a machine without an accelerator
-ALLOCATOR_SLACK = 0.05  # of temporary memory: the allocator rounds up and fragments
 
 
 def overhead_terms(
     workload: Workload, device: Device, terms: tuple[MemoryTerm, ...]
 ) -> tuple[MemoryTerm, ...]:
+    constants = cost_constants(device)
     if device.kind == "cpu":
-        return (memory_term("process", CPU_PROCESS_BYTES, "Python and torch"),)
+        return (memory_term("process", constants.context_bytes, "Python and torch"),)
+    slack = constants.allocator_slack
     passing = sum(t.bytes for t in terms if t.transient)
     return (
-        memory_term("CUDA context", CUDA_CONTEXT_BYTES, "driver, kernels, cuBLAS"),
-        memory_term("collectives", NCCL_BYTES if workload.gpus > 1 else 0, "NCCL buffers"),
-        memory_term(
-            "allocator slack", ALLOCATOR_SLACK * passing, f"{ALLOCATOR_SLACK:.0%} of temporary memory"
-        ),
+        memory_term("CUDA context", constants.context_bytes, "driver, kernels, cuBLAS"),
+        memory_term("collectives", constants.nccl_bytes if workload.gpus > 1 else 0, "NCCL buffers"),
+        memory_term("allocator slack", slack * passing, f"{slack:.0%} of temporary memory"),
     )

@@ -28,10 +28,10 @@ def training_estimate_record(
     if target.gpus and stage.steps:
         gpus = work.gpus + (work.rollout.gpus if work.rollout else 0)
         shares = (
-            startup_share(work),
+            startup_share(work, target.device),
             *estimate_duration(work, target.device, expected_work(stage)).shares,
             *evaluation_shares(work, stage.evaluations, target.device),
-            checkpoint_share(work, stage.checkpoints),
+            checkpoint_share(work, target.device, stage.checkpoints),
         )
         found |= time_record(shares, gpus, target)
     if target.gpus and (not stage.steps or any(one.rows is None for one in stage.evaluations)):
@@ -46,7 +46,10 @@ def generation_estimate_record(
     """Return the estimate of a stage that only generates, on this number of GPUs."""
     found = memory_record(memory, target)
     if schedule is not None and target.gpus:
-        shares = (startup_share(work), *estimate_duration(work, target.device, schedule).shares)
+        shares = (
+            startup_share(work, target.device),
+            *estimate_duration(work, target.device, schedule).shares,
+        )
         found |= time_record(shares, gpus, target)
     return found
 

@@ -177,6 +177,7 @@ class _ForkserverClient:
             "work": str(work),
             "env": dict(environment),
             "threads": step.resources.cpus,
+            "gpus": step.resources.gpus,
             "import": list(modules),
         }
         try:
