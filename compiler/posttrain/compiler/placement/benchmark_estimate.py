@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from posttrain.compiler.facts.cost_constants import cost_constants
 from posttrain.compiler.facts.fact_tables import load_table
-from posttrain.compiler.memory.duration import LAYER_LAUNCH_SECONDS, TimeShare
-from posttrain.compiler.memory.generation_duration import MFU_FORWARD, effective_parameters
+from posttrain.compiler.memory.duration import TimeShare
+from posttrain.compiler.memory.generation_duration import effective_parameters
 from posttrain.compiler.memory.memory_terms import format_count
 from posttrain.compiler.memory.storage_duration import startup_share
 from posttrain.compiler.memory.workload import Workload
@@ -39,10 +40,15 @@ def benchmark_estimate(
     length = TOKENS_PER_TEXT * (1 + (stage.num_fewshot or 0))
     work = Workload(model=shape, length=length, train=False, element=2 if element == 2 else 4)
     operations = 2 * texts * length * effective_parameters(shape, length)
-    worst, best = (operations / (target.device.tflops * 1e12) / share for share in MFU_FORWARD)
+    known = cost_constants(target.device)
+    least = operations / (target.device.tflops * 1e12)
     passes = -(-texts // stage.batch_size) * shape.layers * _FORWARD_SHARE
-    slow, fast = LAYER_LAUNCH_SECONDS
     why = f"{format_count(texts)} texts of about {length} tokens"
-    scoring = TimeShare("scoring", max(best, passes * fast), max(worst, passes * slow), why)
+    scoring = TimeShare(
+        "scoring",
+        max(least / known.mfu_forward.best, passes * known.layer_launch_seconds.best),
+        max(least / known.mfu_forward.worst, passes * known.layer_launch_seconds.worst),
+        why,
+    )
     assumed = f"benchmark texts of about {TOKENS_PER_TEXT} tokens, and as many for each example"
-    return {**time_record((startup_share(work), scoring), gpus, target), "assumes": [assumed]}
+    return {**time_record((startup_share(work, target.device), scoring), gpus, target), "assumes": [assumed]}
