@@ -8,6 +8,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import tarfile
 import urllib.request
 from collections import Counter
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 Service = TypeVar("Service")
 # Of torch in the test processes. These occupy the processors already, and waiting threads spin.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# `nohup` and background jobs of scripts ignore these signals, and every client that a test stops would, too.
+for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 
 def require_service(part: str, found: Service | None, how: str, *, apart: bool = False) -> Service:
