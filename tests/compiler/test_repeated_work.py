@@ -22,7 +22,7 @@ def test_a_query_is_bound_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first == expected
     first["added by a caller"] = "text"
     with monkeypatch.context() as patch:
-        patch.setattr(sql, "_connection", _no_connection)
+        patch.setattr(sql, "database", _no_connection)
         assert sql.bind(query, tables) == expected
     assert sql.bind(query, {"rows": {"score": "integer"}}) == {"score": "integer", "doubled": "integer"}
 
