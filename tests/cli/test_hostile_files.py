@@ -37,13 +37,19 @@ def folder(path: Path) -> None:
     path.mkdir()
 
 
-@pytest.mark.parametrize("make", [fifo, loop, endless, folder])
-def test_special_files_are_not_read(make: Callable[[Path], None], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("make", "cause"),
+    [
+        (fifo, "is not a regular file"),
+        (loop, "is a symbolic link to itself"),
+        (endless, "is a symbolic link to /dev/zero, which is outside the recipe's folder"),
+        (folder, "is a folder, not a file"),
+    ],
+)
+def test_special_files_are_not_read(make: Callable[[Path], None], cause: str, tmp_path: Path) -> None:
     make(tmp_path / "odd.yaml")
-    assert "there is no file `odd.yaml`" in validate_errors(tmp_path, f"{HEAD}extends: odd.yaml\n")
-    assert "there is no file `odd.yaml`" in validate_errors(
-        tmp_path, HEAD + STAGES.replace("FILE", "odd.yaml")
-    )
+    for text in (f"{HEAD}extends: odd.yaml\n", HEAD + STAGES.replace("FILE", "odd.yaml")):
+        assert f"`odd.yaml` {cause}" in validate_errors(tmp_path, text)
 
 
 @pytest.mark.parametrize("name", ['"a\\0b"', "a" * 5000, "'*.jsonl'", "~/x.yaml", "https://localhost/x.yaml"])
@@ -120,6 +126,7 @@ def test_a_hostile_configuration_of_a_model(text: str, tmp_path: Path) -> None:
     (model / "config.json").write_text(text)
     (model / "model.safetensors").write_text("x")
     (model / "model.safetensors.index.json").write_text(text)
+    (model / "generation_config.json").write_text(text)
     hardware = "hardware: {gpus: 1xH100}\n"
     (tmp_path / "recipe.yaml").write_text(HEAD + hardware + MODEL)
     ended = run_command("validate", tmp_path)

@@ -1,11 +1,8 @@
 """Shows what the generation_config.json of a local model sets, and stages do not apply."""
 
-import json
-import posixpath
-from typing import Any
-
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
+from posttrain.compiler.model_json import read_model_json
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.diagnostic import Code
@@ -41,16 +38,8 @@ def check_generation_config(
     origin: str, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics
 ) -> None:
     """Warn about penalties, suppressed tokens and the like in the generation config of a local model."""
-    settings = _settings(request.read(posixpath.normpath(posixpath.join(origin, "generation_config.json"))))
+    settings = decoding_settings(read_model_json(origin, "generation_config.json", request))
     if any(name not in _RECOMMENDED for name in settings):
         message = f"generation_config.json of `{origin}` is not applied: {format_settings(settings)}"
         help = "set in `sampling` what the completions need"
         diagnostics.add(UNUSED_GENERATION_CONFIG, path, message, help=help)
-
-
-def _settings(content: bytes | None) -> dict[str, Any]:
-    try:
-        config = json.loads(content or b"{}")
-    except ValueError:
-        return {}
-    return decoding_settings(config) if isinstance(config, dict) else {}

@@ -1,15 +1,14 @@
 """Reports models of which a part would be lost: from `config.json`, or the table of published models."""
 
-import json
 import posixpath
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.compiler.facts.published_shapes import published_parts
 from posttrain.compiler.model_folders import is_folder
+from posttrain.compiler.model_json import read_model_json
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
@@ -77,7 +76,11 @@ def check_quantized_checkpoints(
     """Report stages that train a model from a folder with quantized weights."""
     for subject in trained:
         origin = subject.base_model.from_ if subject.base_model is not None else None
-        method = quantized_weights(_read_config(origin, request)) if origin and is_folder(origin) else None
+        method = (
+            quantized_weights(read_model_json(origin, "config.json", request))
+            if origin and is_folder(origin)
+            else None
+        )
         if method is not None and subject.previous_stage is None:
             message = (
                 f"the weights of `{origin}` are quantized ({method}), so `{subject.name}` cannot train them"
@@ -87,21 +90,13 @@ def check_quantized_checkpoints(
 
 
 def _folder_problem(origin: str, request: CompileRequest) -> CheckpointProblem | None:
-    problem = checkpoint_problem(_read_config(origin, request))
-    if problem is None and request.read(_file(origin, "adapter_config.json")) is not None:
+    problem = checkpoint_problem(read_model_json(origin, "config.json", request))
+    if problem is None and _has_file(origin, "adapter_config.json", request):
         return CheckpointProblem(
             "contains an adapter of PEFT, which would not be loaded", "merge it into its base model first"
         )
     return problem
 
 
-def _read_config(origin: str, request: CompileRequest) -> Mapping[str, Any]:
-    try:
-        config: Any = json.loads(request.read(_file(origin, "config.json")) or b"{}")
-    except ValueError:  # the run reports it
-        return {}
-    return config if isinstance(config, dict) else {}
-
-
-def _file(origin: str, name: str) -> str:
-    return posixpath.normpath(posixpath.join(origin, name))
+def _has_file(origin: str, name: str, request: CompileRequest) -> bool:
+    return request.file_prefix(posixpath.normpath(posixpath.join(origin, name)), 1) is not None
