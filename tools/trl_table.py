@@ -4,12 +4,15 @@
 
 The script reads the configuration classes of the installed TRL, which must be the pinned release, and writes
 compiler/posttrain/compiler/facts/trl.json: the types of each argument, its default, its choices if they are a
-closed set, and the first sentence of its documentation (TRL and transformers: Apache-2.0). A test regenerates
-the table and compares it.
+closed set, and the first sentence of its documentation (TRL and transformers: Apache-2.0); and the digests of
+the chat templates to which TRL adds generation markers. A test regenerates the table and compares it.
 """
 
+import ast
 import dataclasses
 import enum
+import hashlib
+import inspect
 import json
 import os
 import types
@@ -43,7 +46,25 @@ def build_table() -> dict[str, Any]:
         for kind, found in classes.items()
     }
     release = {name: version(name) for name in ("trl", "transformers")}
-    return {"release": release, "shared": shared, "classes": own}
+    templates = known_chat_templates()
+    return {"release": release, "chat_templates": templates, "shared": shared, "classes": own}
+
+
+def known_chat_templates() -> list[str]:
+    """The digests of the published chat templates to which TRL adds generation markers."""
+    from trl import chat_template_utils
+
+    source = ast.parse(inspect.getsource(chat_template_utils.get_training_chat_template))
+    compared = [node for node in ast.walk(source) if isinstance(node, ast.Compare)]
+    names = [
+        one.comparators[0].id
+        for one in compared
+        if isinstance(one.left, ast.Name)
+        and one.left.id == "chat_template"
+        and isinstance(one.comparators[0], ast.Name)
+    ]
+    texts = [getattr(chat_template_utils, name) for name in names]
+    return sorted(hashlib.sha256(text.encode()).hexdigest() for text in texts)
 
 
 def configurations() -> list[type]:
@@ -125,6 +146,12 @@ def render_table(value: dict[str, Any]) -> str:
     lines = [
         "{",
         f' "release": {_line(value["release"])},',
+        ' "chat_templates": [',
+        *(
+            f'  "{digest}"{"," if digest != value["chat_templates"][-1] else ""}'
+            for digest in value["chat_templates"]
+        ),
+        " ],",
         ' "shared": {',
         *_entries(value["shared"], 2),
         " },",

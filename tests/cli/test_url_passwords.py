@@ -29,6 +29,8 @@ ENDPOINT = "endpoints:\n  judge: {provider: vllm, model: m, base_url: %s}\n"
         MINIMAL_RECIPE + f'  fetch: {{script: [curl, "{URL}"], network: true}}\n',
         MINIMAL_RECIPE.replace("name: demo", f'name: demo\ndescription: "data of {URL}"'),
         MINIMAL_RECIPE.replace("name: demo", f"name: demo\n  broken: {URL}: x"),
+        MINIMAL_RECIPE + ENDPOINT % f'"https://example.com/v1?api_key={PASSWORD}"',
+        MINIMAL_RECIPE + f'container: {{image: "me:{PASSWORD}@registry.example.com/image:1"}}\n',
     ],
 )
 @pytest.mark.parametrize("form", ["text", "json", "github", "sarif"])
@@ -91,3 +93,22 @@ def test_the_log_of_a_step_masks_the_password_of_a_proxy(
     log.write_text(f"cannot connect to http://me:{PASSWORD}@proxy:8080\n")
     mask_secrets(tmp_path, [])
     assert log.read_text() == f"cannot connect to http://me:{'*' * len(PASSWORD)}@proxy:8080\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("https://x.com/v1?a=1&access_token=abc&b=2", "https://x.com/v1?a=1&access_token=***&b=2"),
+        ("?sig=abc#top", "?sig=***#top"),
+        ("me:abc@registry.example.com:5000/image", "me:***@registry.example.com:5000/image"),
+        ("vllm/vllm-openai:v0.11@sha256:0123", "vllm/vllm-openai:v0.11@sha256:0123"),
+        ("registry.example.com/image:1@sha256:0123", "registry.example.com/image:1@sha256:0123"),
+        ("mail: me@example.com/x", "mail: me@example.com/x"),
+        ("a key=value and x = 1", "a key=value and x = 1"),
+        ("if a ?key: b", "if a ?key: b"),
+    ],
+)
+def test_keys_in_queries_and_credentials_without_a_scheme(text: str, masked: str) -> None:
+    assert mask_url_passwords(text) == masked
+    assert len(mask_url_passwords(text, same_length=True)) == len(text)
+    assert url_passwords(text) == []

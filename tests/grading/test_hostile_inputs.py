@@ -88,6 +88,8 @@ REGEX_FLOODS = [
     "final answer " * 290,
     "\\\\frac" * 650,
     "\\color{red}" * 320,
+    "\n" * 190_000,
+    "\n*" * 95_000 + "confident",
 ]
 MALFORMED = [
     "",

@@ -11,6 +11,7 @@ import pytest
 from tests.recipe_command import RECIPE_COMMAND, Process, run_command, start_command, wait_until
 
 from posttrain.runtime.execution.stop_request import StopRequest
+from posttrain.runtime.runners.process import ProcessHandle, ProcessRunner
 
 # Far more than the tests need, and far less than the programs below take.
 PATIENCE = 120
@@ -138,3 +139,18 @@ def test_levels_of_a_request():
     now = StopRequest()
     now.stop(now=True)
     assert now.level == 2
+
+
+def test_a_step_that_ends_while_it_is_stopped_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The forkserver can reap a worker between the poll and the signal."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    runner = ProcessRunner(use_forkserver=False)
+
+    def poll_before(handle: ProcessHandle) -> None:
+        assert handle.pid == ended.pid
+
+    monkeypatch.setattr(runner, "poll", poll_before)
+    handle = ProcessHandle(process=None, pid=ended.pid)
+    runner.stop(handle)
+    runner.stop(handle, now=True)

@@ -168,7 +168,7 @@ def _check_across_stages(found: CheckedRecipe, request: CompileRequest, diagnost
     """Checks that involve several stages or declarations."""
     resolved = found.resolved
     trained = trained_models(resolved, found.trainings, found.lineages, found.shapes)
-    check_training_stages(resolved, found.trainings, trained, request.catalog, diagnostics)
+    check_training_stages(resolved, found.trainings, trained, request, diagnostics)
     check_quantized_checkpoints(resolved, trained, request, diagnostics)
     check_interpreted_columns(
         resolved, found.rows, found.graphs, found.environments, request.catalog, diagnostics

@@ -36,7 +36,8 @@ STRUCK = re.compile(
 )
 THINKING_END = "</think>"
 # A line after the answer that states the confidence.
-CONFIDENCE_LINE = re.compile(r"\n[\s*_]*(?:confidence|certainty)\b[^\n]{0,40}\s*$", re.IGNORECASE)
+# Without the newlines before it: a run of newlines would be searched once from each of them.
+CONFIDENCE_LINE = re.compile(r"\n(?:[*_]|[^\S\n])*(?:confidence|certainty)\b[^\n]{0,40}\s*$", re.IGNORECASE)
 
 
 def visible_text(text: str) -> str:

@@ -1,7 +1,13 @@
 """Tests what passes between training stages: adapters, reference models and reward models."""
 
+import json
+
 import pytest
 from tests.compiler.checks.stage_compilation import codes_of, diagnostics_of, stage_recipe
+
+from posttrain.compiler.pipeline import compile_recipe
+from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
+from posttrain.runtime.catalog import CATALOG
 
 LORA = "adapter: {r: 16, lora_alpha: 32}"
 
@@ -104,3 +110,56 @@ def test_a_scorer_does_not_write(second: str, codes: list[str]) -> None:
 
 def test_an_adapter_without_modules_is_refused() -> None:
     assert codes_of(stage_recipe("sft", "adapter: {target_modules: []}")) == ["PT0204"]
+
+
+SCORERS = """\
+recipe: 1
+name: scorers
+models:
+  base:
+    init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2}
+    tokenizer: {init: characters}
+  judge: {from: ./judge}
+datasets:
+  pairs: {from: {rows: [{prompt: a, chosen: b, rejected: c}]}}
+  sums: {from: {arithmetic: {digits: 1, count: 200}}}
+rewards:
+  exact:
+    reads: {completion: text, answer: text}
+    nodes: {same: {score: {when: {equal: {of: completion, to: answer}}, then: 1.0, else: 0.0}}}
+    returns: same
+stages:
+  rm: {train: reward_model, model: base, data: pairs, params: {max_steps: 1, batch_size: 1}}
+  copied: {export: rm}
+  last: STAGE
+"""
+EVAL = "{eval: %s, data: sums, reward: exact, metrics: {same: {mean: same}}}"
+
+
+@pytest.mark.parametrize(
+    ("stage", "named"),
+    [
+        (EVAL % "base", ""),
+        (EVAL % "rm", "rm"),
+        (EVAL % "copied", "copied"),
+        (EVAL % "[base, copied]", "copied"),
+        (EVAL % "judge", "judge"),
+        ("{generate: judge, data: sums}", "judge"),
+        ("{train: sft, model: judge, data: sums, params: {max_steps: 1, batch_size: 1}}", "judge"),
+        ("{train: reward_model, model: judge, data: pairs, params: {max_steps: 1, batch_size: 1}}", ""),
+    ],
+)
+def test_what_returns_scores_cannot_generate(stage: str, named: str) -> None:
+    """Also through an export, in a list, and for a classifier in a folder."""
+    files = {
+        "recipe.yaml": SCORERS.replace("STAGE", stage).encode(),
+        "judge/config.json": json.dumps(
+            {"model_type": "qwen2", "architectures": ["Qwen2ForSequenceClassification"]}
+        ).encode(),
+        "judge/model.safetensors": b"x",
+        "judge/tokenizer.json": b"{}",
+    }
+    source = SourceFile("recipe.yaml", files["recipe.yaml"])
+    outcome = compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=files.get))
+    found = [one.message for one in outcome.diagnostics if one.code == "PT0653"]
+    assert [message.split("`")[1] for message in found] == ([named] if named else [])

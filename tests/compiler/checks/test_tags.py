@@ -140,3 +140,43 @@ def test_a_published_model_ends_in_its_own_way() -> None:
     )
     assert "PT0813" not in messages_by_code(published, "{{ messages }}<|im_end|>")
     assert "PT0813" in messages_by_code(published, "{{ messages }}")
+
+
+STEPS = "    steps:\n"
+CHAT = """\
+      - chat: {turns: [{user: prompt}, {assistant: completion}]}
+      - select: [prompt, answer, messages]
+"""
+
+
+@pytest.mark.parametrize(
+    ("template", "params", "reported"),
+    [
+        (ENDS, "", True),
+        (ENDS, "loss_on: all, ", False),
+        ("{% generation %}{{ messages[0].content }}{{ eos_token }}{% endgeneration %}", "", False),
+        ("qwen3_chat_template", "", False),
+        ("smolvlm_chat_template", "", False),
+    ],
+)
+def test_a_template_without_marks_that_trl_does_not_know_is_an_error(
+    template: str, params: str, reported: bool
+) -> None:
+    """Otherwise the training fails after all earlier stages."""
+    from trl import chat_template_utils
+
+    text = minimal_recipe(
+        (_TOKENIZER, f"tokenizer: {{init: characters}}{WITH_TEMPLATE}"),
+        (STEPS, STEPS + CHAT),
+        ("params: {epochs: 1", f"params: {{{params}epochs: 1"),
+    )
+    source = getattr(chat_template_utils, template, template)
+    outcome = compile_recipe(
+        CompileRequest(
+            source=SourceFile("recipe.yaml", text.encode()),
+            catalog=CATALOG,
+            read={"chat.jinja": source.encode()}.get,
+        )
+    )
+    found = [(one.code, one.severity) for one in outcome.diagnostics if one.code == "PT0814"]
+    assert found == ([("PT0814", "error")] if reported else [])

@@ -71,7 +71,10 @@ def part(estimate: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 @pytest.mark.parametrize("stage", [SFT % EVERY_25, GRPO % EVERY_25, GRPO % (EVERY_25 + ADAPTER)])
 def test_the_estimate_is_the_sum_of_its_parts(stage: str) -> None:
-    for estimate in estimates(stage, hardware="gpus: 4xH100-80GB").values():
+    # Other steps have only an estimate of their disk space.
+    timed = [one for one in estimates(stage, hardware="gpus: 4xH100-80GB").values() if "seconds" in one]
+    assert timed
+    for estimate in timed:
         for name in ("seconds", "seconds_min", "seconds_max"):
             assert estimate[name] == pytest.approx(sum(one[name] for one in estimate["parts"]), abs=1)
         assert estimate["dollars"] == pytest.approx(

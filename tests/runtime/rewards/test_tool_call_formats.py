@@ -1,6 +1,8 @@
 """The tool call notations: no parser executes anything or accepts malformed calls."""
 
+import contextlib
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -129,3 +131,23 @@ def test_deep_nesting_is_no_call(notation: Format):
             parse_calls(text, notation, "", "")
     else:
         assert parse_calls(text, notation, "", "") == []
+
+
+@pytest.mark.parametrize(
+    ("notation", "text"),
+    [
+        ("qwen_xml", "<function=f>" * 16_000),
+        ("qwen_xml", "<function=f>" + "<parameter=p>" * 14_000 + "</function>"),
+        ("deepseek", "<\uff5ctool\u2581call\u2581begin\uff5c>f<\uff5ctool\u2581sep\uff5c>" * 6_000),
+        ("tags", "<tool_call><function=f>" * 8_000),
+        ("mistral", "[TOOL_CALLS]f" * 14_000),
+    ],
+)
+def test_openings_without_a_closing_are_searched_once(notation: Format, text: str) -> None:
+    began = time.thread_time()
+    with contextlib.suppress(ValueError):
+        assert parse_calls(text, notation, "<tool_call>", "</tool_call>") in (
+            [],
+            [{"name": "f", "arguments": {}}],
+        )
+    assert time.thread_time() - began < 5.0, "a quadratic search takes minutes"

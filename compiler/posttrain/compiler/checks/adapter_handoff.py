@@ -5,9 +5,14 @@ from collections.abc import Mapping
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.checks.training_examples import training_example
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.model_folders import is_folder
+from posttrain.compiler.model_json import read_model_json
 from posttrain.compiler.resolution.name_resolution import Ref, ResolvedRecipe
+from posttrain.compiler.resolution.references import inference_models
 from posttrain.compiler.rewards.reward_model_refs import referenced_models
 from posttrain.compiler.stages.train_stage import CheckedTraining
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.artifact_stages import Export, Generate
 from posttrain.spec.declaration_fields import is_explicitly_set
 from posttrain.spec.diagnostic import Code
@@ -53,7 +58,8 @@ NOT_GENERATIVE = Code(
     "reward model where a generative model is required",
     "error",
     "A stage that trains a reward_model returns a score for a text and cannot generate. Its product can be"
-    " exported, used in a reward, or trained further by another reward_model stage.",
+    " exported, used in a reward, or trained further by another reward_model stage. The same holds for models"
+    " in a folder whose architecture is a sequence classifier.",
     wrong=training_example("{train: reward_model, model: base, data: sums.train}"),
     right=training_example("{train: sft, model: base, data: sums.train}"),
 )
@@ -114,17 +120,36 @@ def check_reference(trained_model: TrainedModel, diagnostics: Diagnostics) -> No
 
 
 def check_generative_models(
-    resolved: ResolvedRecipe, trainings: Mapping[str, CheckedTraining], diagnostics: Diagnostics
+    resolved: ResolvedRecipe,
+    trainings: Mapping[str, CheckedTraining],
+    request: CompileRequest,
+    diagnostics: Diagnostics,
 ) -> None:
     """Report stages that generate with a reward model."""
     for name, stage in resolved.recipe.stages.items():
-        for role, key in _generative_roles(stage, trainings.get(name)):
+        for role, path in _generative_roles(name, stage, trainings.get(name)):
             ref = resolved.refs.get((f"stage:{name}", role))
-            training = trainings.get(ref.name) if ref is not None and ref.kind == "stage" else None
-            if training is not None and training.method.product == "scorer":
-                assert ref is not None, "a training found through a reference has that reference"
-                message = f"`{ref.name}` is a reward model: it returns scores and cannot generate"
-                diagnostics.add(NOT_GENERATIVE, ("stages", name, key), message)
+            if ref is not None and _is_scorer(_before_exports(ref, resolved), resolved, trainings, request):
+                message = (
+                    f"`{ref.name}` is a reward model or classifier: it returns scores and cannot generate"
+                )
+                diagnostics.add(NOT_GENERATIVE, path, message)
+
+
+def _is_scorer(
+    ref: Ref, resolved: ResolvedRecipe, trainings: Mapping[str, CheckedTraining], request: CompileRequest
+) -> bool:
+    """Whether a model certainly returns scores. For published models this is unknown."""
+    if ref.kind == "model":
+        origin = resolved.recipe.models[ref.name].from_
+        return origin is not None and is_folder(origin) and _has_score_head(origin, request)
+    training = trainings.get(ref.name)
+    return training is not None and training.method.product == "scorer"
+
+
+def _has_score_head(origin: str, request: CompileRequest) -> bool:
+    names = read_model_json(origin, "config.json", request).get("architectures")
+    return isinstance(names, list) and bool(names) and str(names[0]).endswith("ForSequenceClassification")
 
 
 def check_scoring_models(
@@ -145,27 +170,31 @@ def check_scoring_models(
                 diagnostics.add(NOT_A_SCORER, path, message, help=help)
 
 
+def _before_exports(ref: Ref, resolved: ResolvedRecipe) -> Ref:
+    """The model that exports copy."""
+    for _ in resolved.recipe.stages:  # bounds the loop if exports refer to each other
+        if ref.kind == "stage" and isinstance(resolved.recipe.stages.get(ref.name), Export):
+            ref = resolved.refs.get((ref.node, "model"), ref)
+    return ref
+
+
 def _is_generative(ref: Ref, resolved: ResolvedRecipe, trainings: Mapping[str, CheckedTraining]) -> bool:
     """Return whether a model certainly generates text. For published models this is unknown."""
-    for _ in resolved.recipe.stages:  # bounds the loop if exports refer to each other
-        if isinstance(resolved.recipe.stages.get(ref.name), Export):
-            ref = resolved.refs.get((ref.node, "model"), ref)
+    ref = _before_exports(ref, resolved)
     if ref.kind == "model":
         return resolved.recipe.models[ref.name].init is not None
     training = trainings.get(ref.name)
     return training is not None and training.method.product != "scorer"
 
 
-def _generative_roles(stage: object, training: CheckedTraining | None) -> list[tuple[str, str]]:
-    """Return the roles, with their keys, in which a stage needs a generative model."""
+def _generative_roles(
+    name: str, stage: object, training: CheckedTraining | None
+) -> list[tuple[str, KeyPath]]:
+    """Return the roles, with their paths, in which a stage needs a generative model."""
     match stage:
-        case Evaluate():
-            return [("model", "eval")]
-        case Benchmark():
-            return [("model", "benchmark")]
-        case Generate():
-            return [("model", "generate")]
+        case Evaluate() | Benchmark() | Generate():
+            return [(role, path) for role, _, path in inference_models(name, stage)]
         case Train() if training is not None and training.method.product == "policy":
-            return [("model", "model"), ("reference", "reference")]
+            return [(role, ("stages", name, role)) for role in ("model", "reference")]
         case _:
             return []

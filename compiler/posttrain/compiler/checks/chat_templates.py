@@ -7,10 +7,12 @@ from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.checks.training_examples import MINIMAL_RECIPE
 from posttrain.compiler.data.datasets import CompiledDataset, table_of
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.facts.fact_tables import load_table
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.text.compile_request import ReadFile
 from posttrain.spec.column_types import Columns
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.keys import digest_bytes
 from posttrain.spec.model_declaration import Model
 
 _TOKENIZER = "tokenizer: {init: characters}"
@@ -42,10 +44,11 @@ _CONVERSATIONS = (
 NO_GENERATION_MARKERS = Code(
     "PT0814",
     "chat template without generation markers",
-    "warning",
+    "error",
     "In whole conversations a model learns the assistant turns only, so the template must mark their tokens"
-    " with {% generation %} and {% endgeneration %}. TRL knows the markers of some published templates, and"
-    " rejects all other templates without markers.",
+    " with {% generation %} and {% endgeneration %}. TRL adds the markers to the published templates that it"
+    " knows; the training fails with any other template without markers. `loss_on: all` trains on the whole"
+    " text instead.",
     wrong=MINIMAL_RECIPE.replace(_TOKENIZER, _WITH + "ends.jinja").replace(*_CONVERSATIONS),
     right=MINIMAL_RECIPE.replace(_TOKENIZER, _WITH + "marked.jinja").replace(*_CONVERSATIONS),
     files=_TEMPLATES,
@@ -94,14 +97,21 @@ def check_chat_templates(
         if (
             _trains_on_conversations(subject, resolved, rows)
             and not _GENERATION_BLOCK.search(text)
+            and not _is_known_template(text)
             and ("marks", name) not in reported
         ):
             reported.add(("marks", name))
             message = f"`{subject.name}` trains on the assistant turns, but the template does not mark them"
             help = (
-                "put {% generation %} before the assistant's text and {% endgeneration %} after its end token"
+                "put {% generation %} before the assistant's text and {% endgeneration %} after its end"
+                " token, or set `loss_on: all`"
             )
             diagnostics.add(NO_GENERATION_MARKERS, path, message, help=help)
+
+
+def _is_known_template(text: str) -> bool:
+    """Whether TRL adds generation markers to this template."""
+    return digest_bytes(text.encode()) in load_table("trl")["chat_templates"]
 
 
 def _check_template_exists(

@@ -17,7 +17,7 @@ from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.stages.train_stage import CheckedTraining
-from posttrain.spec.extension import Catalog
+from posttrain.compiler.text.compile_request import CompileRequest
 
 Check = Callable[[TrainedModel, Diagnostics], None]
 _CHECKS: tuple[Check, ...] = (
@@ -54,7 +54,7 @@ def check_training_stages(
     resolved: ResolvedRecipe,
     trainings: Mapping[str, CheckedTraining],
     trained: Sequence[TrainedModel],
-    catalog: Catalog,
+    request: CompileRequest,
     diagnostics: Diagnostics,
 ) -> None:
     """Run all checks on every training stage, with the stage that its model comes from."""
@@ -64,5 +64,5 @@ def check_training_stages(
             check(subject, diagnostics)
         previous = by_name.get(subject.previous_stage or "")
         adapter_handoff.check_existing_adapter(subject, previous, diagnostics)
-    adapter_handoff.check_generative_models(resolved, trainings, diagnostics)
-    adapter_handoff.check_scoring_models(resolved, trainings, catalog, diagnostics)
+    adapter_handoff.check_generative_models(resolved, trainings, request, diagnostics)
+    adapter_handoff.check_scoring_models(resolved, trainings, request.catalog, diagnostics)

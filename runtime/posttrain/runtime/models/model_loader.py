@@ -191,7 +191,13 @@ def _load_full_weights(
         set_seed(seed)  # the head of a new scorer is initialized at random
         arguments["num_labels"] = 1
     kind = AutoModelForSequenceClassification if task == SEQ_CLS else AutoModelForCausalLM
-    has_new_head = task == SEQ_CLS and model_origin.model_task(folder) != SEQ_CLS
+    is_scorer = model_origin.model_task(folder) == SEQ_CLS
+    if is_scorer and task != SEQ_CLS:
+        raise StepError(
+            "the model is a reward model or classifier: it returns scores and has no language-modeling head",
+            "train, evaluate and generate with a causal language model",
+        )
+    has_new_head = task == SEQ_CLS and not is_scorer
     return load_weights(kind, folder, has_new_head, arguments)
 
 

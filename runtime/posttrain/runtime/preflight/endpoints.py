@@ -36,6 +36,8 @@ def _check_endpoint(uses: Sequence[EndpointUse], variables: Mapping[str, str]) -
         key, has_key = read_api_key(endpoint, variables), True
     except StepError:  # reported with the secrets; whether the server answers shows without a key
         key, has_key = None, False
+    if not has_key and endpoint.get("base_url") is None:
+        return []  # a public API: its address is no part of the recipe
     found = _request_model(uses[0], endpoint, key, only_reach=not has_key)
     if found is None:
         return []

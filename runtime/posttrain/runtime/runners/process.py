@@ -119,7 +119,10 @@ class ProcessRunner:
         if self.poll(handle) is not None or handle.pid is None:
             return
         if not now:
-            os.kill(handle.pid, signal.SIGTERM)
+            with contextlib.suppress(
+                ProcessLookupError
+            ):  # it has ended since the poll; the next one says how
+                os.kill(handle.pid, signal.SIGTERM)
             return
         kill_tree(handle.pid)
         if handle.process is not None:

@@ -6,7 +6,7 @@ A text without a call has no calls. A malformed call raises ValueError.
 import ast
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, cast
 
 from posttrain.runtime.rewards.text_parsing.json_extraction import JsonNotFoundError, read_json
@@ -17,13 +17,13 @@ MAX_CHARACTERS = 200_000
 LLAMA = "<|python_tag|>"
 MISTRAL = "[TOOL_CALLS]"
 MISTRAL_CALL = re.compile(r"\[TOOL_CALLS\]\s*([\w.-]{1,128})\s*(?:\[CALL_ID\][^\[]{0,64})?\[ARGS\]")
-FUNCTION = re.compile(r"<function=([^<>\n]{1,128})>(.*?)</function>", re.DOTALL)
-PARAMETER = re.compile(r"<parameter=([^<>\n]{1,128})>\n?(.*?)\n?</parameter>", re.DOTALL)
+FUNCTION = re.compile(r"<function=([^<>\n]{1,128})>")
+PARAMETER = re.compile(r"<parameter=([^<>\n]{1,128})>\n?")
 DEEPSEEK = re.compile(
     r"<\uff5ctool\u2581call\u2581begin\uff5c>(?:function<\uff5ctool\u2581sep\uff5c>)?([\w.-]{1,128})"
-    r"(?:<\uff5ctool\u2581sep\uff5c>|\s*\n```json\n)(.*?)(?:\n```)?\s*<\uff5ctool\u2581call\u2581end\uff5c>",
-    re.DOTALL,
+    r"(?:<\uff5ctool\u2581sep\uff5c>|\s*\n```json\n)"
 )
+DEEPSEEK_END = "<\uff5ctool\u2581call\u2581end\uff5c>"
 NAME = re.compile(r"[A-Za-z_][\w.]*")
 END_OF_TURN = re.compile(r"<\|(?:eom_id|eot_id|im_end|end|endoftext)\|>|</s>")
 
@@ -59,7 +59,7 @@ def parse_tagged(text: str, opening: str, closing: str) -> list[Call]:
         body, close, _ = piece.partition(closing)
         if not close:
             raise InvalidToolCallError("a call is not closed")
-        calls += _parse_xml(body) if FUNCTION.search(body) else normalize_calls(read_json(body, "whole"))
+        calls += _parse_xml(body) or normalize_calls(read_json(body, "whole"))
     return calls
 
 
@@ -115,11 +115,26 @@ def _parse_xml(text: str) -> list[Call]:
     """<function=name><parameter=key>value</parameter></function>. A value is JSON if it parses, else text."""
     return [
         {
-            "name": call[1],
-            "arguments": {part[1]: _json_or_text(part[2]) for part in PARAMETER.finditer(call[2])},
+            "name": name,
+            "arguments": {
+                key: _json_or_text(value.removesuffix("\n"))
+                for key, value in _find_elements(PARAMETER, "</parameter>", body)
+            },
         }
-        for call in FUNCTION.finditer(text)
+        for name, body in _find_elements(FUNCTION, "</function>", text)
     ]
+
+
+def _find_elements(opening: "re.Pattern[str]", closing: str, text: str) -> Iterator[tuple[str, str]]:
+    """The name and the body of each element. A regular expression that spans elements would search the rest
+    of the text once for each opening without a closing, which is quadratic."""
+    at = 0
+    while found := opening.search(text, at):
+        end = text.find(closing, found.end())
+        if end < 0:
+            return
+        yield found[1], text[found.end() : end]
+        at = end + len(closing)
 
 
 def _json_or_text(text: str) -> Any:
@@ -130,7 +145,10 @@ def _json_or_text(text: str) -> Any:
 
 
 def _parse_deepseek(text: str) -> list[Call]:
-    return [{"name": call[1], "arguments": _parse_arguments(call[2])} for call in DEEPSEEK.finditer(text)]
+    return [
+        {"name": name, "arguments": _parse_arguments(body.rstrip().removesuffix("\n```"))}
+        for name, body in _find_elements(DEEPSEEK, DEEPSEEK_END, text)
+    ]
 
 
 def _parse_pythonic(text: str) -> list[Call]:
