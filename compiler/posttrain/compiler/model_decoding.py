@@ -38,7 +38,7 @@ def check_generation_config(
     origin: str, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics
 ) -> None:
     """Warn about penalties, suppressed tokens and the like in the generation config of a local model."""
-    settings = decoding_settings(read_model_json(origin, "generation_config.json", request) or {})
+    settings = decoding_settings(read_model_json(origin, "generation_config.json", request))
     if any(name not in _RECOMMENDED for name in settings):
         message = f"generation_config.json of `{origin}` is not applied: {format_settings(settings)}"
         help = "set in `sampling` what the completions need"

@@ -109,15 +109,14 @@ def folder_model_shape(origin: str, request: CompileRequest) -> Shape | None:
     """The shape of the model, from its `config.json`."""
     from posttrain.compiler.facts.shape_from_config import shape_from_config
 
-    config = read_model_json(origin, "config.json", request)
-    return None if config is None else shape_from_config(origin, config)
+    return shape_from_config(origin, read_model_json(origin, "config.json", request))
 
 
 def _weight_files(origin: str, request: CompileRequest) -> list[str] | None:
     """The weight files: those of the index if there is one; None if the index is invalid."""
     if request.file_prefix(model_file(origin, _INDEX_FILE), 1) is None:
         return [_SINGLE_FILE]
-    index = read_model_json(origin, _INDEX_FILE, request) or {}
+    index = read_model_json(origin, _INDEX_FILE, request)
     weights: Any = index.get("weight_map")
     if not isinstance(weights, dict):
         return None

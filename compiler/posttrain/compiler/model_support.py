@@ -1,7 +1,6 @@
 """Reports models of which a part would be lost: from `config.json`, or the table of published models."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
@@ -76,7 +75,11 @@ def check_quantized_checkpoints(
     """Report stages that train a model from a folder with quantized weights."""
     for subject in trained:
         origin = subject.base_model.from_ if subject.base_model is not None else None
-        method = quantized_weights(_model_config(origin, request)) if origin and is_folder(origin) else None
+        method = (
+            quantized_weights(read_model_json(origin, "config.json", request))
+            if origin and is_folder(origin)
+            else None
+        )
         if method is not None and subject.previous_stage is None:
             message = (
                 f"the weights of `{origin}` are quantized ({method}), so `{subject.name}` cannot train them"
@@ -86,13 +89,9 @@ def check_quantized_checkpoints(
 
 
 def _folder_problem(origin: str, request: CompileRequest) -> CheckpointProblem | None:
-    problem = checkpoint_problem(_model_config(origin, request))
+    problem = checkpoint_problem(read_model_json(origin, "config.json", request))
     if problem is None and request.file_prefix(model_file(origin, "adapter_config.json"), 1) is not None:
         return CheckpointProblem(
             "contains an adapter of PEFT, which would not be loaded", "merge it into its base model first"
         )
     return problem
-
-
-def _model_config(origin: str, request: CompileRequest) -> Mapping[str, Any]:
-    return read_model_json(origin, "config.json", request) or {}
