@@ -6,6 +6,7 @@ Tokens are those of the rows in a batch, prompt and completion. MFU counts the o
 estimate: 6 for each parameter and token, 2 more with recomputation, 2 fewer with frozen weights.
 """
 
+import json
 import statistics
 from collections.abc import Sequence
 from functools import partial
@@ -89,7 +90,7 @@ def run(bench: Bench) -> None:
         "asked": long_prompts(count, scale.lengths[0]),
     }
     runs = StageRuns(bench, "speed", {case.stage: case.text for case in cases}, ("small",), datasets)
-    config = (bench.model("small") / "config.json").read_bytes()
+    config = json.loads((bench.model("small") / "config.json").read_bytes())
     shape = shape_from_config("small", config)
     assert shape is not None, "the compiler knows the architecture"
     head = ["stage", "micro-batch", "step, s", "tokens/s", "MFU", "TRL step, s", "stage / TRL", "losses"]
