@@ -11,6 +11,7 @@ from tests.cli.npm_packages import install_npm_package
 from tests.recipe_command import ROOT, TINY_RECIPE, run_command
 
 from posttrain.cli.compile import compile_file
+from posttrain.cli.estimate_text import estimate_cells
 from posttrain.cli.main import main
 from posttrain.cli.mermaid import flowchart
 from posttrain.cli.text_tables import print_plan_table
@@ -172,6 +173,13 @@ def test_calls_without_a_price_make_the_cost_a_lower_bound(capsys: pytest.Captur
     assert lines[-3] == "8 to run; at least $4.00"
     assert "$" not in lines[-2]
     assert lines[-1] == "  no price of `m` is known"
+
+
+@pytest.mark.parametrize(("dollars", "cell"), [(0.0, ""), (2.0, "at least $2.00")])
+def test_the_row_of_a_step_without_a_price_shows_no_exact_cost(dollars: float, cell: str) -> None:
+    api = [{**CALLS, "price_unknown": "no price of `m` is known"}]
+    assert estimate_cells({"dollars": dollars, "api": api})[2] == cell
+    assert estimate_cells({"dollars": dollars})[2] == f"${dollars:.2f}"
 
 
 def test_a_plan_for_several_machines_says_that_it_cannot_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,8 +22,15 @@ def estimate_cells(estimate: Mapping[str, Any] | None) -> tuple[str, str, str]:
     return (
         BLANK if seconds is None else format_short_duration(seconds),
         BLANK if memory is None else f"{memory:.1f} GB",
-        BLANK if dollars is None else format_dollars(dollars),
+        BLANK if dollars is None else _cost_cell(known),
     )
+
+
+def _cost_cell(estimate: Mapping[str, Any]) -> str:
+    """The cost of one step, which is a lower bound if a price is not known."""
+    if not _has_unknown_price(estimate):
+        return format_dollars(estimate["dollars"])
+    return f"at least {format_dollars(estimate['dollars'])}" if estimate["dollars"] else BLANK
 
 
 def estimate_phrase(estimate: Mapping[str, Any] | None) -> str:

@@ -20,7 +20,7 @@ models:
     init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}
     tokenizer: {init: characters}
 endpoints:
-  critic: {provider: openai, model: gpt-4o-mini, api_key: {env: KEY}}
+  critic: {provider: openai, model: gpt-4o-mini, api_key: {env: KEY}JUDGE}
   odd: {provider: openrouter, model: some/model, api_key: {env: KEY}PRICE}
 datasets:
   known:
@@ -46,8 +46,9 @@ EVAL = (
 )
 
 
-def compile_plan(*stages: str, price: str = "", when: str = "", hardware: str = "") -> Plan:
+def compile_plan(*stages: str, price: str = "", when: str = "", hardware: str = "", judge: str = "") -> Plan:
     text = RECIPE.replace("STAGES", "\n  ".join(stages)).replace("PRICE", price).replace("WHEN", when)
+    text = text.replace("JUDGE", judge)
     text += hardware
     source = SourceFile("recipe.yaml", text.encode())
     outcome = compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=lambda _: None))
@@ -193,6 +194,20 @@ def test_the_gpu_of_a_training_waits_for_its_judge() -> None:
     price = sum(one["dollars"] for one in others) / sum(one["seconds"] for one in others)
     assert price > 0
     assert calls_part["dollars"] == pytest.approx(price * calls_part["seconds"], rel=0.01)
+
+
+def test_the_verdicts_of_a_step_wait_for_those_of_the_step_before() -> None:
+    check = (EVAL % "known").replace("eval: odd", "eval: it")
+    during = ", evaluate: {eval_steps: 4, evals: [check]}"
+    hardware = "hardware: {gpus: 1xH100-80GB}"
+    step = compile_plan(GRPO % ("", during), check, hardware=hardware, judge=", concurrency: 48").step("it")
+    assert step.estimate is not None
+    training, evaluation = (one for one in step.estimate["parts"] if one["name"] == "API calls")
+    longest = 2 + 1000 / 30
+    # 10 batches of 32 verdicts, and 3 evaluations of 4, each below the concurrency.
+    assert training["seconds_max"] == pytest.approx(10 * longest, rel=0.01)
+    assert "32 at a time" in training["why"]
+    assert evaluation["seconds_max"] == pytest.approx(3 * longest, rel=0.01)
 
 
 def test_an_unknown_number_of_requests_leaves_the_time_unknown() -> None:

@@ -30,6 +30,7 @@ class ApiCalls(NamedTuple):
     calls: TokenRange  # for each item
     input: TokenRange  # tokens of each call
     output: TokenRange  # tokens of each item, over its calls
+    batches: int = 1  # parts of the items, of which each waits for the one before, as in training
 
 
 def stage_calls(name: str, checked: CheckedRecipe) -> Iterator[ApiCalls]:
@@ -62,7 +63,8 @@ def _training_calls(name: str, training: CheckedTraining, checked: CheckedRecipe
         batches = None if steps is None else -(-steps // boundary)
         items = _times(batches, completions(training.params))
         longest = getattr(training.params, "max_completion_length", None) or 0
-        yield from _judge_calls(training.graph, items, longest, name, checked)
+        calls = _judge_calls(training.graph, items, longest, name, checked)
+        yield from (one._replace(batches=batches or 1) for one in calls)
     during = training.stage.evaluate
     for each in during.evals if during else ():
         found = checked.evals.get(each)
@@ -72,7 +74,9 @@ def _training_calls(name: str, training: CheckedTraining, checked: CheckedRecipe
         runs = None if steps is None else -(-steps // every)
         items = _times(_items(each, found, checked), runs)
         calls = _judge_calls(found.graph, items, found.stage.sampling.max_tokens, each, checked)
-        yield from (one._replace(purpose=f"{one.purpose}, in-loop evaluation {each}") for one in calls)
+        for one in calls:
+            purpose = f"{one.purpose}, in-loop evaluation {each}"
+            yield one._replace(purpose=purpose, batches=runs or 1)
 
 
 def _generation_calls(name: str, found: CheckedGeneration, checked: CheckedRecipe) -> Iterator[ApiCalls]:

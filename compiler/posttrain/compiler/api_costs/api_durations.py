@@ -17,10 +17,11 @@ def api_share(calls: ApiCalls) -> TimeShare | None:
     if calls.items is None:
         return None
     # The calls of one item, such as the turns of a dialogue, wait for each other.
-    rounds = -(-calls.items // calls.endpoint.concurrency)
+    batch = -(-calls.items // calls.batches)
+    rounds = calls.batches * -(-batch // calls.endpoint.concurrency)
     tokens = calls.output.least if calls.calls.least else 0
     least = calls.calls.least * FIRST_TOKEN_SECONDS[0] + tokens / TOKENS_PER_SECOND[0]
     most = calls.calls.most * FIRST_TOKEN_SECONDS[1] + calls.output.most / TOKENS_PER_SECOND[1]
-    at_once = min(calls.items, calls.endpoint.concurrency)
+    at_once = min(batch, calls.endpoint.concurrency)
     why = f"{calls.purpose} by {calls.name}, {at_once} at a time"
     return TimeShare("API calls", rounds * least, rounds * most, why)
