@@ -19,9 +19,9 @@ from typing import IO, Any
 from posttrain.runtime.process_environment import forkserver_environment
 
 _SERVER = Path(__file__).parent / "preloaded_interpreter.py"
-_ENVIRONMENT = dict(os.environ)
+START_ENVIRONMENT = dict(os.environ)
 # No library reads these when it is imported.
-_NAMES_READ_LATE = ("PYTEST_", "RECIPE_", "POSTTRAIN_", "JUDGE_")
+_NAMES_READ_LATE = ("PYTEST_", "RECIPE_", "POSTTRAIN_", "JUDGE_", "SLURM_CONF")
 # Libraries set these in the test process. Workers do not inherit them.
 _NAMES_OF_LIBRARIES = (
     *("KMP_", "TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK", "ACCELERATE_", "FSDP_", "RANK"),
@@ -75,7 +75,7 @@ class _Server:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = Lock()
         # As in the forkserver of a run, which its workers inherit.
-        environment = _ENVIRONMENT | forkserver_environment(_ENVIRONMENT)
+        environment = START_ENVIRONMENT | forkserver_environment(START_ENVIRONMENT)
         command = [sys.executable, str(_SERVER), str(theirs.fileno()), "-" * 1000]  # room for other arguments
         self._process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),)
@@ -98,6 +98,6 @@ def can_preload() -> bool:
     """Whether the environment is that of the start of the tests: libraries read much of it when imported."""
     if os.environ.get("POSTTRAIN_TEST_PRELOAD") == "no":
         return False
-    names = os.environ.keys() | _ENVIRONMENT.keys()
-    changed = {name for name in names if os.environ.get(name) != _ENVIRONMENT.get(name)}
+    names = os.environ.keys() | START_ENVIRONMENT.keys()
+    changed = {name for name in names if os.environ.get(name) != START_ENVIRONMENT.get(name)}
     return all(name.startswith(_NAMES_READ_LATE + _NAMES_OF_LIBRARIES) for name in changed)

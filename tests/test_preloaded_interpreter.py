@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.preloaded_client import PreloadedProcess, can_preload
+from tests.preloaded_client import START_ENVIRONMENT, PreloadedProcess, can_preload
 from tests.runtime.process_tree import command_line
 
 # Reports what a program sees of its surroundings, and ends as the first argument says.
@@ -75,6 +75,7 @@ def test_a_fork_can_be_found_and_killed(tmp_path: Path) -> None:
 
 
 def test_a_library_may_read_a_changed_variable_when_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", dict(START_ENVIRONMENT))  # without what other tests have left
     monkeypatch.setenv("JUDGE_KEY", "secret")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "set by trl")
     assert can_preload()
