@@ -33,7 +33,9 @@ PLAN = [
 
 def lines_at(width: int | None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: width is not None, raising=False)
-    monkeypatch.setattr(text_tables.shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((width or 80, 24)))
+    monkeypatch.setattr(
+        text_tables.shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((width or 80, 24))
+    )
     return [click.unstyle(line) for line in text_tables.table_lines(HEADER, ROWS, 2)]
 
 
