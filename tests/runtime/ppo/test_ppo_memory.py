@@ -48,7 +48,7 @@ def peak_memory(tracer: Any, workload: Workload) -> int:
                 policy, "separate" if workload.value_model else "shared", 1.0, False
             ).train()
             held = torch.nn.ModuleList([actor_critic, frozen_copy(policy)])
-        with FakeTensorMode(), tracer.Tracker() as tracker:
+        with FakeTensorMode(), tracer.StorageTracker() as tracker:
             tracer.fill(held)
             if workload.checkpointing:
                 how = {"preserve_rng_state": False, "use_reentrant": False}
