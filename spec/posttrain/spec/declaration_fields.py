@@ -63,6 +63,12 @@ class Declaration(BaseModel):
     def check(self) -> None:
         """Raise ValueError for values that are valid individually but not in combination."""
 
+    def refuse_without_effect(self, name: str, reason: str) -> None:
+        """Refuse a value of a field that another field disables. Plans contain every default, so a default
+        that the user wrote is accepted."""
+        if getattr(self, name) != type(self).model_fields[name].default:
+            raise ValueError(f"{name} has no effect {reason}")
+
 
 @record(kw_only=True)
 class DeclaredField:

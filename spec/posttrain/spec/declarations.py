@@ -120,7 +120,12 @@ class Environment(Declaration):
         default="\n{observation}\n",
         pattern=r"\{observation\}",
         description="Template of an observation in plain prompts, with {observation}. In conversations an"
-        " observation is a user turn.",
+        " observation is a turn.",
+    )
+    observation_role: Literal["tool", "user"] = Field(
+        default="tool",
+        description="Role of the results of tool calls in conversations. `user` is for chat templates that do"
+        " not render turns of tools. Observations that answer text are always user turns.",
     )
     timeout_seconds: float = Field(
         default=30.0, gt=0, description="Time limit of the environment for one turn, in seconds."

@@ -10,6 +10,7 @@ from posttrain.spec.inference import (
     ENGINE_DESCRIPTION,
     PROMPTS_DESCRIPTION,
     TEMPLATE_DESCRIPTION,
+    TEMPLATE_KWARGS_DESCRIPTION,
     EngineName,
     FewShot,
     PromptFormat,
@@ -31,6 +32,9 @@ class Evaluate(Stage):
         default=None, description="Environment for multi-turn episodes, one episode per row."
     )
     prompts: PromptFormat = Field(default="auto", description=PROMPTS_DESCRIPTION)
+    chat_template_kwargs: dict[str, Any] = Field(
+        default_factory=dict[str, Any], description=TEMPLATE_KWARGS_DESCRIPTION
+    )
     metrics: dict[Name, Any] = Field(
         description="Named metrics: a node (rate or mean, depending on its type), {rate: NODE}, {mean:"
         " NODE} or {pass_at: {node: NODE, k: K}}."
@@ -102,11 +106,15 @@ class Benchmark(Stage):
 class Condition(Declaration):
     """One condition of a gate. Set exactly one of `at_least`, `at_most` and `better_than`."""
 
-    metric: str = Field(description="Metric of an earlier eval, as STAGE.METRIC.")
+    metric: str = Field(
+        description="Metric of an earlier eval, or of a training stage on held-out rows, as STAGE.METRIC."
+    )
     at_least: float | None = Field(default=None, description="Minimum value of the metric.")
     at_most: float | None = Field(default=None, description="Maximum value of the metric.")
     better_than: str | None = Field(
-        default=None, description="Metric to exceed, as STAGE.METRIC. The items are compared in pairs."
+        default=None,
+        description="Metric to exceed, as STAGE.METRIC; a loss must be lower. The items are compared in"
+        " pairs.",
     )
     margin: float = Field(
         default=0.0,

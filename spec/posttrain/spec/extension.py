@@ -129,6 +129,16 @@ class Footprint:
     strategies: tuple[str, ...] = ("single", "ddp", "zero1", "zero2", "zero3", "fsdp")
 
 
+@record
+class EvalMetric:
+    """A metric of the evaluation of a method on held-out rows, with TRL's name."""
+
+    name: str
+    # None: not a mean over rows, so that gates cannot use it.
+    kind: Literal["mean", "rate"] | None = "mean"
+    lower_is_better: bool = False
+
+
 @record(kw_only=True)
 class Method(Extension):
     """A training method. `accepts` lists the supported column sets, the preferred one first."""
@@ -150,6 +160,12 @@ class Method(Extension):
     product: Literal["policy", "scorer"] = "policy"
     # Whether it supports multi-turn episodes in addition to single completions.
     multi_turn: bool = False
+    # The metrics of its evaluation on held-out rows; none if it cannot evaluate rows.
+    eval_metrics: tuple[EvalMetric, ...] = ()
+    # Whether its loss can leave out single turns of the assistant.
+    turn_weights: bool = False
+    # Whether such an evaluation computes a micro-batch of rows at a time, and not each row alone.
+    batched_evaluation: Callable[[Any], bool] = lambda _: False
 
 
 @record(kw_only=True)
@@ -206,6 +222,8 @@ class DataOp(Extension):
     # upper bound.
     rows: Callable[[Any, int | None], int | None] = lambda _params, rows: rows
     exact: bool = False
+    # User files that the rows depend on. If there are any, `run` gets their paths by name as last argument.
+    files: Callable[[Any], Sequence[str]] = lambda _: ()
     # The name of another dataset that the step reads, and the check of that dataset's columns.
     other_dataset: Callable[[Any], str | None] = lambda _: None
     check_other_columns: Callable[[Any, Columns], None] = lambda _params, _columns: None

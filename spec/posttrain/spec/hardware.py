@@ -63,7 +63,8 @@ class Hardware(Declaration):
     nodes: int = Field(
         default=1,
         ge=1,
-        description="Number of machines to plan for. posttrain cannot run a stage on more than one yet.",
+        description="Number of machines. A training stage takes the fewest whose GPUs suffice. A stage on"
+        " more than one needs a cluster: `recipe run --on NAME`.",
     )
     cpus: int | None = Field(default=None, ge=1, description="CPU cores of each computing step. Default: 1.")
     memory_gb: float | None = Field(default=None, gt=0, le=1e6, description="Main memory per machine, in GB.")

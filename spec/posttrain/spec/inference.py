@@ -15,6 +15,10 @@ PROMPTS_DESCRIPTION = (
 )
 
 
+TEMPLATE_KWARGS_DESCRIPTION = (
+    "Arguments of the chat template, such as {enable_thinking: false}. Those of a row, in the column"
+    " `chat_template_kwargs`, override them."
+)
 MAX_TOKENS_DESCRIPTION = (
     "Maximum length of a completion, in tokens. In an environment the limit covers the whole episode after"
     " the prompt, observations included."

@@ -1,24 +1,15 @@
 """Model declarations: origin of the weights, tokenizer, chat template, adapter."""
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from posttrain.spec.adapter_declaration import Adapter
+from posttrain.spec.chat_templates.builtin_templates import BUILTIN_TEMPLATES
 from posttrain.spec.declaration_fields import Declaration
-from posttrain.spec.field_types import Items, Pair, checked_by
-
-_HUB_URL = "https://huggingface.co/"
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[\w.-]{1,96})?", re.ASCII)
-
-
-def check_model_origin(name: str | None) -> None:
-    """Raise ValueError unless the name is a hub name or a folder."""
-    if name is None or name.startswith((".", "/")) or _HUB_NAME.fullmatch(name):
-        return
-    if name.startswith(_HUB_URL):
-        raise ValueError(f"is a URL; the name on the hub is {name.removeprefix(_HUB_URL)}")
-    raise ValueError("is neither ORG/NAME on the hub nor a local folder, written ./NAME")
+from posttrain.spec.field_types import Pair, checked_by
+from posttrain.spec.origin_names import check_model_origin
+from posttrain.spec.tokenizer_declaration import DEFAULT_INITIALIZATION, FieldPathError, Tokenizer
 
 
 class RandomInit(Declaration):
@@ -50,62 +41,6 @@ class RandomInit(Declaration):
     )
 
 
-class Tokenizer(Declaration):
-    """Origin of the tokenizer, if it is not the model's own."""
-
-    init: Literal["characters"] | None = Field(
-        default=None, description="Build a tokenizer: `characters` has one token per character."
-    )
-    alphabet: str = Field(
-        default=" !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`"
-        "abcdefghijklmnopqrstuvwxyz{|}~\n",
-        description="Characters of a tokenizer built with `init`.",
-    )
-    added_tokens: Items[str] = Field(
-        default=(), description="Strings that become one token each, such as tags."
-    )
-    from_: Annotated[str, checked_by(check_model_origin)] | None = Field(
-        default=None,
-        alias="from",
-        description="Hub name or path of the tokenizer.",
-    )
-    revision: str | None = Field(default=None, description="Revision on the hub.")
-
-
-class Adapter(Declaration):
-    """The weights to train: a LoRA adapter, or all weights."""
-
-    type: Literal["full", "lora", "qlora"] = Field(
-        default="lora",
-        description="full trains all weights, lora a LoRA adapter, qlora a LoRA adapter over 4-bit weights.",
-    )
-    r: int = Field(default=16, ge=1, description="Rank of the LoRA matrices.")
-    lora_alpha: float = Field(
-        default=32.0, gt=0, description="Scaling of the LoRA update, which is multiplied by lora_alpha / r."
-    )
-    use_rslora: bool = Field(
-        default=False,
-        description="Scale the LoRA update by lora_alpha / sqrt(r) (rsLoRA) instead. Use it for high ranks.",
-    )
-    lora_dropout: float = Field(
-        default=0.0, ge=0, lt=1, description="Dropout probability of the LoRA layers' input."
-    )
-    target_modules: Literal["auto", "all-linear"] | Items[str] = Field(
-        default="auto",
-        description="Modules that get a LoRA: auto selects the attention projections of the architecture,"
-        " all-linear every linear module except the output layer.",
-    )
-    existing_adapter: Literal["continue", "merge"] = Field(
-        default="continue",
-        description="If the model already has an adapter: continue training it, or merge it into the weights"
-        " and train a new one.",
-    )
-
-    def check(self) -> None:
-        if not self.target_modules:
-            raise ValueError("target_modules is empty: name modules, or write auto or all-linear")
-
-
 class Tags(Declaration):
     """Tags of the expected completions, for a generated chat template."""
 
@@ -134,7 +69,10 @@ class Model(Declaration):
     )
     tokenizer: Tokenizer | None = Field(default=None, description="Tokenizer. Default: the model's own.")
     chat_template: str | None = Field(
-        default=None, description="Jinja file in the recipe's folder that renders conversations."
+        default=None,
+        description="Template that renders conversations: the name of a built-in one"
+        f" ({', '.join(BUILTIN_TEMPLATES)}), or a file of the recipe's folder that ends in .jinja. Default:"
+        " the model's own; for a model created with `init` that reads conversations, chatml.",
     )
     tags: Tags | None = Field(
         default=None, description="Generate a chat template with these tags instead of `chat_template`."
@@ -150,3 +88,24 @@ class Model(Declaration):
     adapter: Adapter | None = Field(
         default=None, description="Default adapter of the stages that train this model."
     )
+
+    def check(self) -> None:
+        if self.init is not None and self.from_ is None:
+            self.refuse_without_effect("revision", "without `from`")
+            if self.tokenizer is not None and self.tokenizer.new_embeddings != DEFAULT_INITIALIZATION:
+                raise FieldPathError(
+                    "has no effect: all weights of a model created with `init` are random",
+                    ("tokenizer", "new_embeddings"),
+                )
+        self._check_end_token()
+
+    def _check_end_token(self) -> None:
+        template = BUILTIN_TEMPLATES.get(self.chat_template or "")
+        token = self.tokenizer.eos_token if self.tokenizer is not None else None
+        ends = template.end_of_turn if template is not None else None
+        if None not in (ends, token) and ends != token:
+            raise FieldPathError(
+                f"the chat template `{self.chat_template}` ends a turn with `{ends}`, which is the end token"
+                " then: remove the key",
+                ("tokenizer", "eos_token"),
+            )

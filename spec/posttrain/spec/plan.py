@@ -11,10 +11,15 @@ from pydantic import Field
 
 from posttrain.spec.canonical_json import Json, canonical_json
 from posttrain.spec.document import Document
+from posttrain.spec.document_json import DocumentError
 from posttrain.spec.document_reader import parse_document
 from posttrain.spec.field_types import Items
 
 FORMAT = 1
+
+
+def _is_none(value: object) -> bool:
+    return value is None
 
 
 class StepInput(Document):
@@ -22,6 +27,22 @@ class StepInput(Document):
 
     step: str = Field(description="Id of the step whose product is read.")
     part: str | None = Field(default=None, description="Part of that dataset; null for the whole product.")
+    output: str | None = Field(
+        default=None,
+        exclude_if=_is_none,
+        description="Declared output of that script stage, a folder of its product; omitted for the whole"
+        " product.",
+    )
+
+    @property
+    def reference(self) -> str:
+        """The input as a recipe names it: STEP, STEP.PART or STEP.OUTPUT."""
+        return ".".join(filter(None, (self.step, self.output, self.part)))
+
+    def key_value(self, key: str) -> dict[str, Json]:
+        """The part of a key for this input, whose step has the given key."""
+        value: dict[str, Json] = {"key": key, "part": self.part}
+        return value if self.output is None else {**value, "output": self.output}
 
 
 class UserFile(Document):
@@ -49,14 +70,28 @@ class Launch(Document):
     strategy: str = Field(
         default="single", description="Parallelism strategy: single, ddp, zero1, zero2, zero3 or fsdp."
     )
+    nodes: int = Field(
+        default=1, description="Number of nodes that train, with equally many processes on each."
+    )
     engine: str | None = Field(
         default=None, description="Generation engine; null if the step does not generate."
     )
     rollouts: Mapping[str, Json] = Field(
         default_factory=dict[str, Json],
-        description="Settings of the engine: mode, gpus, gpu_memory_utilization, tensor_parallel_size,"
-        " enable_sleep_mode.",
+        description="Settings of the engine: mode, gpus, nodes (that a server has for itself),"
+        " gpu_memory_utilization, tensor_parallel_size, enable_sleep_mode.",
     )
+
+    @property
+    def server_nodes(self) -> int:
+        """The number of nodes that run a vLLM server only."""
+        nodes = self.rollouts.get("nodes", 0)
+        return nodes if isinstance(nodes, int) else 0
+
+    @property
+    def all_nodes(self) -> int:
+        """The number of nodes of the step: those of the processes, and those of a vLLM server."""
+        return self.nodes + self.server_nodes
 
 
 class SourceLocation(Document):
@@ -165,4 +200,19 @@ def step_to_json(step: Step) -> str:
 
 def plan_from_json(text: str | bytes) -> Plan:
     """Parse a plan. Raises `DocumentError`, with the fields that do not fit."""
-    return parse_document(Plan, text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    return checked_order(parse_document(Plan, data))
+
+
+def checked_order(plan: Plan) -> Plan:
+    """Return a plan that was read, whose steps come after those that they read. Raises `DocumentError`."""
+    known = set[str]()
+    for step in plan.steps:
+        for source in step.inputs.values():
+            if source.step not in known:
+                problem = f"the step `{step.id}` reads `{source.step}`, which is no step before it"
+                raise DocumentError(problem, Plan.ADVICE)
+        if step.id in known:
+            raise DocumentError(f"two steps are named `{step.id}`", Plan.ADVICE)
+        known.add(step.id)
+    return plan

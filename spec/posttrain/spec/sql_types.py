@@ -6,13 +6,27 @@ from posttrain.spec.column_types import Type
 
 _QUOTED_FIELD = re.compile(r'"((?:[^"]|"")*)" (.*)', re.DOTALL)
 
+# One structure for all messages, with null for fields that a message does not have: every data step, and the
+# SQL of recipes, then treats conversations with and without tool calls alike. Arguments are JSON text,
+# because those of different tools have no common type.
+_MESSAGE_FIELD_TYPES = {
+    "role": "VARCHAR",
+    "content": "VARCHAR",
+    "reasoning_content": "VARCHAR",
+    "tool_calls": 'STRUCT("id" VARCHAR, "function" STRUCT("name" VARCHAR, "arguments" VARCHAR))[]',
+    "tool_call_id": "VARCHAR",
+    "name": "VARCHAR",
+    "weight": "DOUBLE",
+}
 _TO_SQL = {
     "text": "VARCHAR",
     "integer": "BIGINT",
     "number": "DOUBLE",
     "boolean": "BOOLEAN",
     "any": "VARCHAR",
-    "messages": 'STRUCT("role" VARCHAR, "content" VARCHAR)[]',
+    "messages": "STRUCT("
+    + ", ".join(f'"{name}" {type}' for name, type in _MESSAGE_FIELD_TYPES.items())
+    + ")[]",
 }
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT")
 
@@ -28,9 +42,9 @@ def sql_type(type: Type) -> str:
 
 
 def column_type(sql: str) -> Type:
-    """Return the column type of a DuckDB type. Messages have text for `role` and `content`, and no other
-    fields: those would be lost."""
-    if struct_fields(sql.removesuffix("[]")) == {"role": "VARCHAR", "content": "VARCHAR"}:
+    """Return the column type of a DuckDB type. Messages have text for `role` and `content`, and no fields
+    besides those of messages: those would be lost."""
+    if is_message_type(sql.removesuffix("[]")):
         return "messages" if sql.endswith("[]") else "any"
     if sql.endswith("[]"):
         return f"list<{column_type(sql[:-2])}>"
@@ -41,6 +55,31 @@ def column_type(sql: str) -> Type:
     if sql == "BOOLEAN":
         return "boolean"
     return "text" if sql == "VARCHAR" else "any"
+
+
+def is_message_type(sql: str) -> bool:
+    """Whether a struct type has the fields of a message, or some of them with `role` and `content`."""
+    fields = struct_fields(sql) or {}
+    return (
+        all(fields.get(name) == "VARCHAR" for name in ("role", "content"))
+        and fields.keys() <= _MESSAGE_FIELD_TYPES.keys()
+        and all(_is_field_type(name, type) for name, type in fields.items())
+    )
+
+
+def _is_field_type(name: str, type: str) -> bool:
+    if name == "tool_calls":
+        call = struct_fields(type.removesuffix("[]")) or {}
+        function = struct_fields(call.get("function", "")) or {}
+        return (
+            type.endswith("[]")
+            and call.get("id", "VARCHAR") == "VARCHAR"
+            and call.keys() <= {"id", "function"}
+            and function == {"name": "VARCHAR", "arguments": "VARCHAR"}
+        )
+    if name == "weight":
+        return column_type(type) in ("number", "integer")
+    return type in (_MESSAGE_FIELD_TYPES[name], '"NULL"')
 
 
 def struct_fields(sql: str) -> dict[str, str] | None:

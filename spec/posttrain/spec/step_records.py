@@ -67,7 +67,10 @@ class Failure(Document):
 class RankFailure(Failure):
     """The error with which one process of a step ended."""
 
-    at: float = Field(description="When it failed, on the monotonic clock of the machine.")
+    at: float = Field(
+        description="When it failed: on the monotonic clock of the machine, with several nodes on the wall"
+        " clock."
+    )
 
 
 class CheckpointFile(Document):
@@ -133,3 +136,58 @@ class ClusterEnd(Document):
     status: int = Field(description="Exit status of the worker, negative for a signal.")
     terminated: bool = Field(description="Whether the engine sent SIGTERM to the job before.")
     format: Literal[1] = Field(default=1, description="Version of the format.")
+
+
+class NodeBeat(Document):
+    """The sign of life of a node, which its program renews every second."""
+
+    TITLE: ClassVar[str] = "the sign of life of a node"
+    ADVICE: ClassVar[str] = _RERUN_ADVICE
+
+    node: str = Field(description="Name of the node, as the engine knows it.")
+    beat: int = Field(ge=1, description="Counter of the signs of life.")
+
+
+class NodeEnd(Document):
+    """How the processes of a node ended. Node 0 has no such record: its end is that of the step."""
+
+    TITLE: ClassVar[str] = "the end of a node"
+    ADVICE: ClassVar[str] = _RERUN_ADVICE
+
+    status: int = Field(description="Exit status of the worker of the node.")
+    failure: RankFailure | None = Field(default=None, description="Its failure; null if it has none.")
+    is_cause: bool = Field(
+        default=False,
+        description="Whether a process ended without an error, so that errors of others follow from it.",
+    )
+
+
+class ServerRequest(Document):
+    """What the training requires of the vLLM server on a node of its own."""
+
+    TITLE: ClassVar[str] = "the request for a vLLM server"
+    ADVICE: ClassVar[str] = _RERUN_ADVICE
+
+    max_model_len: int = Field(description="Maximum sequence length in tokens.")
+    seed: int = Field(description="Random seed.")
+
+
+class ServerAddress(Document):
+    """Where the vLLM server of a step listens."""
+
+    TITLE: ClassVar[str] = "the address of a vLLM server"
+    ADVICE: ClassVar[str] = _RERUN_ADVICE
+
+    url: str = Field(description="URL of the server.")
+    group_port: int = Field(ge=1, le=65535, description="Port on which it receives weights.")
+    client: str = Field(description="Address of the first node, as the server reaches it.")
+
+
+class NodeAddress(Document):
+    """Addresses of a node at which its processes or those of others can connect."""
+
+    TITLE: ClassVar[str] = "the address of a node"
+    ADVICE: ClassVar[str] = _RERUN_ADVICE
+
+    addresses: Items[str] = Field(description="IPv4 addresses, the preferred one first.")
+    port: int = Field(ge=0, le=65535, description="Port; 0 if the record is about addresses only.")

@@ -4,32 +4,42 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from posttrain.spec.adapter_declaration import Adapter
 from posttrain.spec.declaration_fields import Declaration
 from posttrain.spec.field_types import Items, Name
 from posttrain.spec.hardware import Placement
-from posttrain.spec.inference import PROMPTS_DESCRIPTION, PromptFormat
-from posttrain.spec.model_declaration import Adapter
+from posttrain.spec.inference import PROMPTS_DESCRIPTION, TEMPLATE_KWARGS_DESCRIPTION, PromptFormat
 from posttrain.spec.stage import Stage
 
 
 class InLoopEval(Declaration):
-    """Evals during training, early stopping, and selection of the best weights."""
+    """Evaluation during training: on held-out rows, by evals, or both; early stopping, and selection of the
+    best weights."""
 
     eval_steps: int = Field(
         ge=1,
         description="Optimizer steps between evaluations, rounded up to a step at which the method can resume"
         " exactly. The last step is always followed by an evaluation.",
     )
+    data: str | None = Field(
+        default=None,
+        description="Held-out rows with the columns of the training data: a dataset, or one of its parts as"
+        " NAME.PART. They give the loss and the other metrics of the method, such as eval_loss, without"
+        " generation. For methods that train on rows.",
+    )
     evals: Items[Name] = Field(
-        min_length=1,
+        default=(),
         description="Eval stages to run on this model. Their data, reward, sampling and metrics apply.",
     )
     metric_for_best_model: str | None = Field(
         default=None,
-        description="EVAL.METRIC that `keep: best` and early stopping compare.",
+        description="Metric that `keep: best` and early stopping compare: eval_loss or another metric on"
+        " `data`, or EVAL.METRIC of an eval in `evals`.",
     )
-    greater_is_better: bool = Field(
-        default=True, description="Whether higher values of the metric are better."
+    greater_is_better: bool | None = Field(
+        default=None,
+        description="Whether higher values of the metric are better. Default: false for eval_loss and"
+        " eval_perplexity, true for all other metrics.",
     )
     early_stopping_threshold: float = Field(
         default=0.0,
@@ -62,6 +72,9 @@ class Train(Stage):
         description="Frozen reference model, for methods that use one. Default: the starting weights.",
     )
     prompts: PromptFormat = Field(default="auto", description=PROMPTS_DESCRIPTION)
+    chat_template_kwargs: dict[str, Any] = Field(
+        default_factory=dict[str, Any], description=TEMPLATE_KWARGS_DESCRIPTION
+    )
     adapter: Adapter | None = Field(
         default=None, description="Weights to train: an adapter or all. Default: the model's `adapter`."
     )
@@ -72,7 +85,8 @@ class Train(Stage):
         default_factory=dict[str, Any], description="Hyperparameters of the method."
     )
     evaluate: InLoopEval | None = Field(
-        default=None, description="Evals during training, early stopping, and selection of the best weights."
+        default=None,
+        description="Evaluation during training, early stopping, and selection of the best weights.",
     )
     trl: dict[str, Any] = Field(
         default_factory=dict[str, Any],

@@ -40,6 +40,21 @@ class Architecture(NamedTuple):
     def gated(self) -> bool:
         return self.names in ("split", "phi3")
 
+    @property
+    def ia3_modules(self) -> tuple[str, ...]:
+        """The modules that IA3 multiplies by default: key, value, and the last layer of a dense MLP."""
+        attention, mlp = {
+            "split": (("k_proj", "v_proj"), "down_proj"),
+            "phi3": (("qkv_proj",), "down_proj"),
+            "gpt2": (("c_attn",), "mlp.c_proj"),
+        }.get(self.names, (("query_key_value",), "dense_4h_to_h"))
+        return (*attention, mlp) if self.mlp == "dense" else attention
+
+    @property
+    def ia3_feedforward_modules(self) -> tuple[str, ...]:
+        """Those of `ia3_modules` whose input is multiplied."""
+        return self.ia3_modules[-1:] if self.mlp == "dense" else ()
+
 
 class Shape(NamedTuple):
     """One model. All fields count elements, not bytes."""

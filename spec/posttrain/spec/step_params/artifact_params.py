@@ -1,5 +1,6 @@
 """Parameters of the steps that make artifacts: `model`, `generate`, `export`, `script`."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
@@ -7,10 +8,20 @@ from pydantic import ConfigDict, Field
 from posttrain.spec.document import Document
 from posttrain.spec.field_types import Items
 from posttrain.spec.inference import MinScore
-from posttrain.spec.model_declaration import RandomInit, Tags, Tokenizer
+from posttrain.spec.model_declaration import RandomInit, Tags
 from posttrain.spec.step_params.generation_params import GenerationParams, SamplingOptions
 from posttrain.spec.step_params.reward_params import RewardGraphParams
-from posttrain.spec.step_params.step_parameters import StepParams, omitted
+from posttrain.spec.step_params.step_parameters import StepParams, omitted, omitted_if_empty
+from posttrain.spec.tokenizer_declaration import Tokenizer
+
+
+class BuiltinTemplateParams(Document):
+    """A built-in chat template."""
+
+    name: str
+    sha256: str
+    # Whether the tokenizer's own template takes precedence.
+    fallback: bool
 
 
 class ModelStepParams(StepParams):
@@ -22,7 +33,9 @@ class ModelStepParams(StepParams):
     from_: Annotated[str | None, Field(alias="from")]
     revision: str | None
     tokenizer: Tokenizer | None
+    # A file; its content is an input of the step.
     chat_template: str | None
+    builtin_template: BuiltinTemplateParams | None = omitted()
     tags: Tags | None
     dtype: Literal["auto", "float32", "bfloat16", "float16"]
     quantize: Literal["none", "int8", "nf4"]
@@ -77,8 +90,22 @@ class ExportStepParams(StepParams):
     """Parameters of an export."""
 
     merge: bool
+    max_shard_size: str | None = omitted()
     push: PushTarget | None = omitted()
     access: HubAccess | None = omitted()
+
+
+# As the program of a script: the interpreter that runs the step. The PATH can have another one.
+STEP_INTERPRETERS = ("python", "python3")
+
+
+class OutputOptions(Document):
+    """A declared output of a script: rows with columns, or a model."""
+
+    # The columns with their types; None for a model.
+    columns: Mapping[str, str] | None
+    # The input whose architecture and tokenizer the model has.
+    like: str | None
 
 
 class ScriptStepParams(StepParams):
@@ -86,3 +113,5 @@ class ScriptStepParams(StepParams):
 
     command: Items[str]
     seed: int
+    outputs: Mapping[str, OutputOptions] = omitted_if_empty({})
+    requires: Items[str] = omitted_if_empty(())

@@ -10,6 +10,9 @@ from posttrain.spec.document import Document
 from posttrain.spec.field_types import Items
 from posttrain.spec.step_params.step_parameters import StepParams, omitted
 
+# The role of a file of a data step is this prefix and the file's name in the recipe.
+STEP_FILE_PREFIX = "step:"
+
 
 class SourceParams(Document):
     """A source of rows. The source's own class validates `params`."""

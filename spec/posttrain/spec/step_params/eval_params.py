@@ -8,7 +8,7 @@ from posttrain.spec.document import Document
 from posttrain.spec.field_types import Items, Pair
 from posttrain.spec.step_params.generation_params import GenerationParams, SamplingOptions
 from posttrain.spec.step_params.reward_params import EnvironmentParams, RewardGraphParams
-from posttrain.spec.step_params.step_parameters import Number, StepParams, omitted
+from posttrain.spec.step_params.step_parameters import Number, StepParams, omitted, omitted_if_empty
 
 MetricKind = Literal["rate", "mean", "pass_at"]
 
@@ -87,6 +87,8 @@ class GateCondition(Document):
     margin: float
     confidence: float
     text: str
+    # Whether the metric improves as it falls, as a loss does.
+    lower_is_better: bool = omitted_if_empty(False)
 
 
 class BranchStages(Document):

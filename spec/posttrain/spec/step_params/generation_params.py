@@ -71,6 +71,8 @@ class GenerationParams(StepParams):
 
     seed: int
     prompts: PromptFormat
+    # Arguments of the chat template besides messages and tools, such as enable_thinking.
+    chat_template_kwargs: Mapping[str, Json] = omitted_if_empty({})
     few_shot: FewShotOptions | None
     models: Items[ModelTarget]
     access: Mapping[str, EndpointAccess]

@@ -7,7 +7,7 @@ from posttrain.spec.canonical_json import Json
 from posttrain.spec.document import Document
 from posttrain.spec.field_types import Items, Pair
 from posttrain.spec.step_params.generation_params import EndpointIdentity
-from posttrain.spec.step_params.step_parameters import Number
+from posttrain.spec.step_params.step_parameters import Number, omitted
 
 
 class RewardNode(Document):
@@ -39,6 +39,8 @@ class EnvironmentParams(Document):
     max_turns: int
     max_turn_tokens: int | None
     observation_template: str
+    # The role of results of tool calls, in environments with tools.
+    observation_role: Literal["tool", "user"] | None = omitted()
     timeout_seconds: float
     on_error: Literal["abstain", "fail"] | float
     # The columns of the data that an episode reads.

@@ -5,24 +5,25 @@ from typing import Literal
 
 from posttrain.spec.canonical_json import Json
 from posttrain.spec.document import Document
-from posttrain.spec.field_types import Items
 from posttrain.spec.inference import PromptFormat
+from posttrain.spec.step_params.adapter_options import AdapterOptions
 from posttrain.spec.step_params.eval_params import EvalStepParams
 from posttrain.spec.step_params.generation_params import EndpointAccess
 from posttrain.spec.step_params.reward_params import EnvironmentParams, RewardGraphParams
 from posttrain.spec.step_params.step_parameters import StepParams, omitted, omitted_if_empty
 
+# The folder of a product, and of a checkpoint, with the evaluation of its weights on held-out rows.
+EVALUATION_DIR = "evaluation"
+EVALUATED_ROWS = "rows.parquet"
+# The role of the held-out rows among the inputs of a training step.
+HELD_OUT_ROLE = "held_out"
 
-class AdapterOptions(Document):
-    """The weights to train: an adapter, or all weights."""
 
-    type: Literal["full", "lora", "qlora"]
-    r: int
-    lora_alpha: float
-    use_rslora: bool = omitted_if_empty(False)
-    lora_dropout: float
-    target_modules: Literal["auto", "all-linear"] | Items[str]
-    existing_adapter: Literal["continue", "merge"]
+class HeldOutMetric(Document):
+    """A metric on held-out rows."""
+
+    # None: not a mean over rows.
+    kind: Literal["mean", "rate"] | None
 
 
 class InLoopEvalOptions(Document):
@@ -30,6 +31,8 @@ class InLoopEvalOptions(Document):
 
     eval_steps: int
     evals: Mapping[str, EvalStepParams]
+    # The metrics on the held-out rows, if the stage has such rows.
+    metrics: Mapping[str, HeldOutMetric] | None = omitted()
     metric_for_best_model: str | None
     greater_is_better: bool
     early_stopping_threshold: float
@@ -45,6 +48,8 @@ class TrainStepParams(StepParams):
     # Additional TRL arguments.
     trl: Mapping[str, Json]
     prompts: PromptFormat
+    # Arguments of the chat template besides messages and tools, such as enable_thinking.
+    chat_template_kwargs: Mapping[str, Json] = omitted_if_empty({})
     # None trains all weights.
     adapter: AdapterOptions | None
     reward: RewardGraphParams | None

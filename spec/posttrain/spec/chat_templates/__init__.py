@@ -1,0 +1,1 @@
+"""The chat templates that a recipe can name."""
