@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posttrain.compiler.pipeline import CompileResult, compile_recipe
@@ -107,13 +107,13 @@ def mutated(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250)
 @given(mutated())
 def test_a_mutated_recipe_gives_a_plan_or_diagnostics(text: str) -> None:
     check(text.encode("utf-8", "surrogatepass"))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=400))
 def test_any_bytes_give_diagnostics(data: bytes) -> None:
     check(data)

@@ -1,6 +1,7 @@
 """Key suggestions: the closest legal key, or the equivalent of a key of another tool."""
 
 import functools
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -18,7 +19,7 @@ from posttrain.compiler.facts.fact_tables import load_table
 from posttrain.compiler.reference.topic_lookup import build_reference
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.declaration_fields import Declaration, fields_of, keys_of
-from posttrain.spec.extension import EXTENSION_KINDS
+from posttrain.spec.extension import EXTENSION_KINDS, Method
 from posttrain.spec.recipe import SECTIONS, VERBS, Recipe
 from posttrain.spec.suggestions import closest_match, hint
 
@@ -167,10 +168,29 @@ def test_a_key_of_another_section_is_not_a_typo(section: str, key: str, help: st
     assert key_hint(key, sections()[section], what="keys here") == (help, None)
 
 
-def test_a_parameter_of_another_method_is_not_said_to_belong_where_it_is() -> None:
-    assert (
-        key_hint("beta", sections()["sft"], what="keys here")[0] == "`beta` is a parameter of other methods"
-    )
+@pytest.mark.parametrize(
+    ("key", "methods"),
+    [
+        ("num_generations", "`grpo` and `rloo`"),
+        ("beta", "`cpo`, `dpo`, `grpo`, `ipo`, `kto` and 3 other methods"),
+        ("cliprange_value", "`ppo`"),
+    ],
+)
+def test_a_parameter_of_another_method_names_the_methods(key: str, methods: str) -> None:
+    found, meant = key_hint(key, sections()["sft"], what="keys here")
+    assert (found, meant) == (f"`{key}` is a parameter of {methods}", None)
+
+
+def test_the_table_has_the_methods_of_every_parameter() -> None:
+    methods = CATALOG.names("method")
+    found: dict[str, list[str]] = {}
+    for method in methods:
+        extension = CATALOG.find("method", method)
+        assert isinstance(extension, Method)
+        for key in keys_of(extension.params):
+            found.setdefault(key, []).append(method)
+    expected = {key: " ".join(names) for key, names in found.items() if len(names) < len(methods)}
+    assert load_table("foreign_keys")["methods"] == expected
 
 
 def declared_keys() -> set[str]:
@@ -207,6 +227,13 @@ def declarations_in(annotation: object) -> list[type[Declaration]]:
     if isinstance(annotation, type) and issubclass(annotation, Declaration):
         return [annotation]
     return [found for part in get_args(annotation) for found in declarations_in(part)]
+
+
+def test_values_of_other_tools_are_not_legal_here() -> None:
+    """The corpus shows the help of each; a legal value never gets it."""
+    case = (Path(__file__).parent / "cases" / "wrong-values-of-other-tools.yaml").read_text()
+    for key, values in load_table("foreign_keys")["values"].items():
+        assert all(f"{key}: {value}" in case for value in values), key
 
 
 def test_the_table_names_keys_that_exist() -> None:

@@ -50,6 +50,7 @@ def test_stages_that_differ_in_their_steps_are_placed_once() -> None:
         rows_per_example=1,
         loss="chunked",
         adapter=None,
+        trained_parameters=None,
         frozen=(),
         value_model=None,
         element_size=2,

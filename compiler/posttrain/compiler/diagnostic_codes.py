@@ -1,12 +1,13 @@
 """The registry of diagnostic codes, collected from the modules that define them."""
 
-from posttrain.compiler import model_checks, user_files
+from posttrain.compiler import model_checks, model_templates, user_files
 from posttrain.compiler.benchmarks import benchmark_codes as benchmarks
 from posttrain.compiler.checks import (
     chat_templates,
     container_image,
     export_from_container,
     gpu_requirements,
+    ignored_template_arguments,
     inloop_eval,
     interpreted_columns,
     leakage,
@@ -14,6 +15,7 @@ from posttrain.compiler.checks import (
     passwords,
     sandbox_in_container,
     tags,
+    template_arguments,
     tracking,
     training_checks,
     unused,
@@ -30,7 +32,7 @@ from posttrain.compiler.parsing import (
     validation_diagnostics,
 )
 from posttrain.compiler.parsing import parse_codes as reading
-from posttrain.compiler.placement import out_of_memory, target
+from posttrain.compiler.placement import node_layout, out_of_memory, target
 from posttrain.compiler.placement import training_placement as placement
 from posttrain.compiler.resolution import name_resolution
 from posttrain.compiler.rewards import reward_codes as rewards
@@ -38,7 +40,9 @@ from posttrain.compiler.stages import (
     branches,
     eval_stage,
     gate_stage,
+    held_out,
     inference_codes,
+    script_stage,
     statistical_power,
     train_stage,
 )
@@ -65,16 +69,21 @@ _CODE_MODULES = (
     inference_codes,
     eval_stage,
     gate_stage,
+    held_out,
     branches,
+    script_stage,
     statistical_power,
     environments,
     benchmarks,
     model_checks,
+    model_templates,
     inloop_eval,
     leakage,
     tags,
+    template_arguments,
     chat_templates,
     gpu_requirements,
+    ignored_template_arguments,
     container_image,
     sandbox_in_container,
     export_from_container,
@@ -82,6 +91,7 @@ _CODE_MODULES = (
     passwords,
     target,
     placement,
+    node_layout,
     out_of_memory,
 )
 

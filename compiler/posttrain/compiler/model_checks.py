@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from posttrain.compiler import model_decoding, model_folders, model_support
+from posttrain.compiler import model_decoding, model_folders, model_support, model_vocabulary
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_INIT, MINIMAL_RECIPE, minimal_recipe
 from posttrain.compiler.facts.published_shapes import find_shape
+from posttrain.compiler.model_templates import ChosenTemplate, template_file
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
-from posttrain.compiler.user_files import user_file
 from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.architectures.shape_from_init import init_model_types, shape_from_init
 from posttrain.spec.diagnostic import Code
@@ -23,9 +23,7 @@ NO_ORIGIN = Code(
     "error",
     "A model either starts from random weights (`init`) or is loaded from the hub or a folder (`from`)."
     " Set exactly one of the two keys.",
-    wrong=minimal_recipe(
-        ("    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n", "")
-    ),
+    wrong=minimal_recipe((MINIMAL_INIT, "")),
     right=MINIMAL_RECIPE,
 )
 NO_TOKENIZER = Code(
@@ -58,7 +56,7 @@ TWO_TEMPLATES = Code(
     "PT0805",
     "conflicting chat templates",
     "error",
-    "`chat_template` names a template file, and `tags` generates a template. A model takes one of them.",
+    "`chat_template` names a template, and `tags` generates one. A model takes one of them.",
     wrong=minimal_recipe(
         (
             "tokenizer: {init: characters}",
@@ -80,26 +78,29 @@ CODES = (
     *model_decoding.CODES,
     *model_support.CODES,
 )
-# The special tokens of a character tokenizer, in addition to its alphabet and added tokens.
-_SPECIAL_TOKENS = 3
 ModelFiles = Mapping[str, UserFile]
 
 
-def model_shapes(resolved: ResolvedRecipe, request: CompileRequest) -> dict[str, Shape]:
+def model_shapes(
+    resolved: ResolvedRecipe, templates: Mapping[str, ChosenTemplate], request: CompileRequest
+) -> dict[str, Shape]:
     """The model shapes that are known before the run."""
-    shapes = {name: _model_shape(model, request) for name, model in resolved.recipe.models.items()}
+    shapes = {
+        name: _model_shape(model, templates.get(name), request)
+        for name, model in resolved.recipe.models.items()
+    }
     return {name: shape for name, shape in shapes.items() if shape is not None}
 
 
-def _model_shape(model: Model, request: CompileRequest) -> Shape | None:
+def _model_shape(model: Model, chosen: ChosenTemplate | None, request: CompileRequest) -> Shape | None:
     if model.from_ is not None:
-        return (
-            model_folders.folder_model_shape(model.from_, request)
-            if model_folders.is_folder(model.from_)
-            else find_shape(model.from_)
-        )
+        return model_vocabulary.with_added_tokens(_published_shape(model.from_, request), model, request)
     init, tokenizer = model.init, model.tokenizer
     if init is None or tokenizer is None:
+        return None
+    template = chosen.template if chosen is not None else None
+    vocabulary = model_vocabulary.tokenizer_size(tokenizer, template)
+    if vocabulary is None:
         return None
     return shape_from_init(
         init.model_type,
@@ -110,8 +111,14 @@ def _model_shape(model: Model, request: CompileRequest) -> Shape | None:
         intermediate=init.intermediate_size,
         context=init.max_position_embeddings,
         tied=init.tie_word_embeddings,
-        vocab=len(set(tokenizer.alphabet)) + len(tokenizer.added_tokens) + _SPECIAL_TOKENS,
+        vocab=vocabulary,
     )
+
+
+def _published_shape(origin: str, request: CompileRequest) -> Shape | None:
+    if model_folders.is_folder(origin):
+        return model_folders.folder_model_shape(origin, request)
+    return find_shape(origin)
 
 
 def check_models(
@@ -124,16 +131,16 @@ def check_models(
         if (model.init is None) == (model.from_ is None):
             message = f"the model `{name}` needs exactly one of `init` and `from`"
             diagnostics.add(NO_ORIGIN, path, message, key=True)
-        elif model.init is not None and model.tokenizer is None:
+        elif model.init is not None and not _has_tokenizer(model):
             message = f"the model `{name}` has random weights and no tokenizer"
             diagnostics.add(NO_TOKENIZER, path, message, key=True, help="add `tokenizer: {init: characters}`")
         if model.init is not None:
             _check_shape(name, resolved, diagnostics)
         files: dict[str, UserFile] = {}
         if model.chat_template is not None:
-            template = user_file(model.chat_template, (*path, "chat_template"), request, diagnostics)
+            template = template_file(model.chat_template, (*path, "chat_template"), request, diagnostics)
             if template is not None:
-                files["chat_template"] = template[0]
+                files["chat_template"] = template
         if model.chat_template is not None and model.tags is not None:
             message = f"the model `{name}` has both `chat_template` and `tags`"
             diagnostics.add(TWO_TEMPLATES, (*path, "tags"), message, key=True, help="remove one of them")
@@ -141,6 +148,11 @@ def check_models(
             files |= _check_origin(model.from_, (*path, "from"), request, diagnostics)
         found[name] = files
     return found
+
+
+def _has_tokenizer(model: Model) -> bool:
+    tokenizer = model.tokenizer
+    return tokenizer is not None and (tokenizer.init is not None or tokenizer.from_ is not None)
 
 
 def _check_origin(

@@ -1,16 +1,13 @@
 """Shows what the generation_config.json of a local model sets, and stages do not apply."""
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_INIT, minimal_recipe
 from posttrain.compiler.model_json import read_model_json
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.generation_config import decoding_settings, format_settings
 
-_EXAMPLE_INIT = (
-    "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n"
-)
 # Sampling that nearly every published model recommends, and that a stage names itself.
 _RECOMMENDED = ("do_sample", "temperature", "top_p", "top_k", "min_p")
 UNUSED_GENERATION_CONFIG = Code(
@@ -21,8 +18,8 @@ UNUSED_GENERATION_CONFIG = Code(
     " apply every field of the model's `generation_config.json`, vLLM only some. Repeat in `sampling` what"
     " the completions need, or set `sampling: {generation_config: auto}` for temperature, top_p, top_k, min_p"
     " and repetition_penalty. No engine applies the other fields. End tokens are always taken from the file.",
-    wrong=minimal_recipe((_EXAMPLE_INIT, "    from: ./penalized\n")),
-    right=minimal_recipe((_EXAMPLE_INIT, "    from: ./plain\n")),
+    wrong=minimal_recipe((MINIMAL_INIT, "    from: ./penalized\n")),
+    right=minimal_recipe((MINIMAL_INIT, "    from: ./plain\n")),
     files=(
         ("penalized/config.json", "{}"),
         ("penalized/model.safetensors", "(weights)"),

@@ -4,7 +4,7 @@ import posixpath
 from typing import Any, cast
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_INIT, minimal_recipe
 from posttrain.compiler.model_json import model_file, read_model_json
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
@@ -14,9 +14,6 @@ from posttrain.spec.diagnostic import Code
 from posttrain.spec.model_files import MAX_FILE_BYTES
 from posttrain.spec.plan import UserFile
 
-_EXAMPLE_INIT = (
-    "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n"
-)
 NO_WEIGHTS = Code(
     "PT0806",
     "incomplete model folder",
@@ -24,8 +21,8 @@ NO_WEIGHTS = Code(
     "A local model folder contains `config.json` and the weights as safetensors: in `model.safetensors`,"
     " or in the files that `model.safetensors.index.json` lists. Other weight formats can execute code when"
     " they are loaded, so they are not accepted.",
-    wrong=minimal_recipe((_EXAMPLE_INIT, "    from: ./mine\n")),
-    right=minimal_recipe((_EXAMPLE_INIT, "    from: ./whole\n")),
+    wrong=minimal_recipe((MINIMAL_INIT, "    from: ./mine\n")),
+    right=minimal_recipe((MINIMAL_INIT, "    from: ./whole\n")),
     files=(
         ("mine/config.json", "{}"),
         ("whole/config.json", "{}"),
@@ -38,8 +35,8 @@ AMBIGUOUS_HUB_NAME = Code(
     "warning",
     "`from: models/mine` is the repository `mine` of `models` on the hub, even if a local folder has the same"
     " path. The path of a local folder starts with `./`, so that a recipe means the same on every machine.",
-    wrong=minimal_recipe((_EXAMPLE_INIT, "    from: models/mine\n")),
-    right=minimal_recipe((_EXAMPLE_INIT, "    from: ./models/mine\n")),
+    wrong=minimal_recipe((MINIMAL_INIT, "    from: models/mine\n")),
+    right=minimal_recipe((MINIMAL_INIT, "    from: ./models/mine\n")),
     files=(("models/mine/config.json", "{}"), ("models/mine/model.safetensors", "(weights)")),
 )
 CODES = (NO_WEIGHTS, AMBIGUOUS_HUB_NAME)

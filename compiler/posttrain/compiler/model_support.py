@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_INIT, minimal_recipe
 from posttrain.compiler.facts.published_shapes import published_parts
 from posttrain.compiler.model_folders import is_folder
 from posttrain.compiler.model_json import model_file, read_model_json
@@ -19,9 +19,6 @@ from posttrain.spec.architectures.unsupported_checkpoints import (
 )
 from posttrain.spec.diagnostic import Code
 
-_EXAMPLE_INIT = (
-    "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n"
-)
 _SEES, _PLAIN = '{"model_type": "gemma3", "vision_config": {}}', '{"model_type": "qwen2"}'
 _QUANTIZED = '{"model_type": "qwen2", "quantization_config": {"quant_method": "gptq"}}'
 UNSUPPORTED_MODEL = Code(
@@ -31,8 +28,8 @@ UNSUPPORTED_MODEL = Code(
     "posttrain loads models as causal language models for text. A vision tower, an audio encoder, the encoder"
     " of an encoder-decoder model or the head of a classifier would be missing from every product. Models"
     " that need custom code are not run.",
-    wrong=minimal_recipe((_EXAMPLE_INIT, "    from: ./sees\n")),
-    right=minimal_recipe((_EXAMPLE_INIT, "    from: ./plain\n")),
+    wrong=minimal_recipe((MINIMAL_INIT, "    from: ./sees\n")),
+    right=minimal_recipe((MINIMAL_INIT, "    from: ./plain\n")),
     files=(
         ("sees/config.json", _SEES),
         ("sees/model.safetensors", "(weights)"),
@@ -47,8 +44,8 @@ QUANTIZED_CHECKPOINT = Code(
     "The weights of the checkpoint are quantized (GPTQ, AWQ, FP8 and others). Training them fails, and"
     " merging an adapter into them loses precision. Train the model in full precision; `quantize` or"
     " `adapter: {type: qlora}` quantizes it when it is loaded. Evals accept quantized checkpoints.",
-    wrong=minimal_recipe((_EXAMPLE_INIT, "    from: ./small\n")),
-    right=minimal_recipe((_EXAMPLE_INIT, "    from: ./plain\n")),
+    wrong=minimal_recipe((MINIMAL_INIT, "    from: ./small\n")),
+    right=minimal_recipe((MINIMAL_INIT, "    from: ./plain\n")),
     files=(
         ("small/config.json", _QUANTIZED),
         ("small/model.safetensors", "(weights)"),

@@ -7,6 +7,7 @@ them. Later passes do not report what an earlier pass has rejected.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from posttrain.compiler.checks.unused import (
     UnusedReport,
@@ -25,7 +26,7 @@ from posttrain.compiler.parsing.typed_recipe import build_typed_recipe, legal_se
 from posttrain.compiler.placement.stage_placement import StagePlacement
 from posttrain.compiler.resolution.name_resolution import resolve_names
 from posttrain.compiler.semantic_checks import CheckedRecipe, check_semantics
-from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.compile_request import CompileRequest, ExtendedArtifact
 from posttrain.compiler.text.yaml_tree import MappingNode
 from posttrain.spec.diagnostic import Diagnostic, sort_by_location
 from posttrain.spec.lockfile import EntryId
@@ -42,10 +43,14 @@ class CompileResult:
     diagnostics: tuple[Diagnostic, ...]
     # The models and datasets on the hub that the recipe names, for `recipe lock`.
     hub_references: frozenset[EntryId] = frozenset()
+    # The artifacts in registries that it extends.
+    artifacts: tuple[str, ...] = ()
 
 
 def compile_recipe(request: CompileRequest) -> CompileResult:
     diagnostics = Diagnostics()
+    artifacts: list[str] = []
+    request = record_artifacts(request, artifacts)
     tree = _read_tree(request, diagnostics)
     plan, pins, found = _compile_variant(tree, request, diagnostics)
     if tree is not None and request.check_profiles and profiles_of(tree):
@@ -61,7 +66,21 @@ def compile_recipe(request: CompileRequest) -> CompileResult:
         plan=plan,
         diagnostics=tuple(sort_by_location(found)),
         hub_references=frozenset(pins.hub_references),
+        artifacts=tuple(artifacts),
     )
+
+
+def record_artifacts(request: CompileRequest, names: list[str]) -> CompileRequest:
+    """The request, which adds the references that it reads to a list."""
+    read = request.read_artifact
+    if read is None:
+        return request
+
+    def read_artifact(reference: str) -> ExtendedArtifact | str:
+        names.append(reference)
+        return read(reference)
+
+    return replace(request, read_artifact=read_artifact)
 
 
 def _read_tree(request: CompileRequest, diagnostics: Diagnostics) -> MappingNode | None:

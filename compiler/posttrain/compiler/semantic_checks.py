@@ -9,11 +9,13 @@ from posttrain.compiler.checks.container_image import check_container_images
 from posttrain.compiler.checks.context_length import check_inference_lengths
 from posttrain.compiler.checks.export_from_container import check_export_folders
 from posttrain.compiler.checks.gpu_requirements import check_gpu_requirements
+from posttrain.compiler.checks.ignored_template_arguments import check_ignored_template_arguments
 from posttrain.compiler.checks.inloop_eval import check_inloop_evals
 from posttrain.compiler.checks.interpreted_columns import check_interpreted_columns
 from posttrain.compiler.checks.leakage import check_leakage, check_named_parts
 from posttrain.compiler.checks.passwords import check_passwords
 from posttrain.compiler.checks.tags import check_tags
+from posttrain.compiler.checks.template_arguments import check_template_arguments
 from posttrain.compiler.checks.tracking import check_tracking
 from posttrain.compiler.checks.trained_model import trained_models
 from posttrain.compiler.checks.training_checks import check_training_stages
@@ -22,12 +24,15 @@ from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.environments.checked_environment import CheckedEnvironment
 from posttrain.compiler.model_checks import ModelFiles, check_models, model_shapes
 from posttrain.compiler.model_support import check_quantized_checkpoints
+from posttrain.compiler.model_templates import ChosenTemplate, builtin_templates
+from posttrain.compiler.model_vocabulary import estimated_vocabularies
 from posttrain.compiler.resolution.lineage import Lineage, model_lineages
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.rewards.graph import RewardGraph, build_graph
 from posttrain.compiler.stages.branches import check_branches
 from posttrain.compiler.stages.eval_stage import CheckedEval, StageWithMetrics, check_eval
 from posttrain.compiler.stages.gate_stage import CheckedGate, check_gate
+from posttrain.compiler.stages.held_out import CheckedHeldOut, check_held_out
 from posttrain.compiler.stages.train_stage import CheckedTraining, check_training
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.user_files import user_file
@@ -55,6 +60,8 @@ class CheckedRecipe:
     graphs: Mapping[str, RewardGraph]
     trainings: Mapping[str, CheckedTraining] = field(default_factory=dict[str, CheckedTraining])
     evals: Mapping[str, CheckedEval] = field(default_factory=dict[str, CheckedEval])
+    # The held-out rows of training stages.
+    held_out: Mapping[str, CheckedHeldOut] = field(default_factory=dict[str, CheckedHeldOut])
     benchmarks: "Mapping[str, CheckedBenchmark]" = field(default_factory=dict[str, Any])
     generations: "Mapping[str, CheckedGeneration]" = field(default_factory=dict[str, Any])
     gates: Mapping[str, CheckedGate] = field(default_factory=dict[str, CheckedGate])
@@ -63,6 +70,10 @@ class CheckedRecipe:
     lineages: Mapping[str, Lineage] = field(default_factory=dict[str, Lineage])
     # The shapes of the declared models that are known before the run.
     shapes: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
+    # The models whose vocabulary is an estimate.
+    estimated_vocabularies: frozenset[str] = frozenset()
+    # The built-in chat templates of models.
+    templates: Mapping[str, ChosenTemplate] = field(default_factory=dict[str, ChosenTemplate])
     # The user files of script stages, by role.
     files: Mapping[str, Mapping[str, UserFile]] = field(default_factory=dict[str, Mapping[str, UserFile]])
 
@@ -72,13 +83,17 @@ def check_semantics(
 ) -> CheckedRecipe:
     rows = check_datasets(resolved, request, diagnostics)
     graphs = _build_graphs(resolved, request, diagnostics)
+    lineages = model_lineages(resolved)
+    templates = builtin_templates(resolved, rows, lineages)
     found = CheckedRecipe(
         resolved=resolved,
         models=check_models(resolved, request, diagnostics),
         rows=rows,
         graphs=graphs,
-        lineages=model_lineages(resolved),
-        shapes=model_shapes(resolved, request),
+        lineages=lineages,
+        templates=templates,
+        shapes=model_shapes(resolved, templates, request),
+        estimated_vocabularies=estimated_vocabularies(resolved.recipe.models, request),
         environments=_check_environments(resolved, rows, graphs, request, diagnostics),
         files=_script_files(resolved, request, diagnostics),
         **_check_stages(resolved, rows, graphs, request, diagnostics),
@@ -117,12 +132,17 @@ def _check_stages(
             case _:
                 pass
     sound, benchmarks = _drop_none(evals), _check_benchmarks(resolved, request, diagnostics)
+    trained = _drop_none(trainings)
+    held_out = _drop_none(
+        {name: check_held_out(name, one, resolved, rows, diagnostics) for name, one in trained.items()}
+    )
     return {
-        "trainings": _drop_none(trainings),
+        "trainings": trained,
         "evals": sound,
+        "held_out": held_out,
         "benchmarks": benchmarks,
         "generations": _check_generations(resolved, rows, graphs, request, diagnostics),
-        "gates": _check_gates(resolved, {**sound, **benchmarks}, diagnostics),
+        "gates": _check_gates(resolved, {**sound, **benchmarks, **held_out}, diagnostics),
     }
 
 
@@ -173,9 +193,11 @@ def _check_across_stages(found: CheckedRecipe, request: CompileRequest, diagnost
     check_interpreted_columns(
         resolved, found.rows, found.graphs, found.environments, request.catalog, diagnostics
     )
+    check_template_arguments(resolved, found.rows, diagnostics)
+    check_ignored_template_arguments(resolved, found.rows, found.lineages, request.read, diagnostics)
     check_named_parts(resolved, found.rows, diagnostics)
     check_leakage(resolved, found.gates, diagnostics)
-    check_inloop_evals(resolved, found.trainings, found.evals, diagnostics)
+    check_inloop_evals(resolved, found.trainings, found.evals, found.held_out, diagnostics)
     asked = {
         name: (one.stage, one.inference) for name, one in (*found.evals.items(), *found.generations.items())
     }
@@ -192,6 +214,10 @@ def _check_across_stages(found: CheckedRecipe, request: CompileRequest, diagnost
         from posttrain.compiler.checks.nulls import check_nulls
 
         check_nulls(resolved, found.rows, found.graphs, found.trainings, diagnostics)
+    if any(isinstance(stage, Script) for stage in resolved.recipe.stages.values()):
+        from posttrain.compiler.stages.script_stage import check_scripts
+
+        check_scripts(resolved, found.lineages, diagnostics)
     check_export_folders(resolved.recipe, diagnostics)
     check_tracking(resolved.recipe, request, diagnostics)
     check_passwords(resolved.recipe, diagnostics)

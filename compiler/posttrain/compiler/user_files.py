@@ -9,6 +9,7 @@ from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.keys import digest_bytes
 from posttrain.spec.plan import UserFile
+from posttrain.spec.suggestions import closest_match
 from posttrain.spec.url_passwords import mask_url_passwords
 
 FILE_NOT_FOUND = Code(
@@ -66,8 +67,6 @@ def user_file(
     data = request.read(where)
     if data is None:
         message, help = describe_missing_file(where, name, request)
-        if path[-1:] == ("chat_template",):
-            help = _template_help(name) or help
         diagnostics.add(FILE_NOT_FOUND, path, message, help=help)
         return None
     return UserFile(path=where, sha256=digest_bytes(data)), data
@@ -78,24 +77,27 @@ def shorten_path(path: str) -> str:
     return path if len(path) <= 80 else f"{path[:60]}...{path[-17:]}"
 
 
-def _template_help(name: str) -> str:
-    """The help for an inline template, or for a template name of another tool."""
-    if "{%" in name or "{{" in name:
-        return "save the template in a file in the recipe's folder, such as chat.jinja, and name the file"
-    if "." not in name:
-        return (
-            "`chat_template` names a Jinja file; remove the key to use the model's template, or set `tags`"
-            " to generate one"
-        )
-    return ""
-
-
 def describe_missing_file(where: str, name: str, request: CompileRequest) -> tuple[str, str]:
     """The message and the help for a file that cannot be read. `name` is its path in the recipe."""
     problem = request.problem_with(where)
     if problem is not None:
         return f"`{shorten_path(where)}` {problem}", "copy the file into the recipe's folder"
-    return f"there is no file `{shorten_path(where)}` in the recipe's folder", _missing_file_help(name)
+    message = f"there is no file `{shorten_path(where)}` in the recipe's folder"
+    meant = _similar_file(where, request)
+    return message, f"did you mean `{shorten_path(meant)}`?" if meant else _missing_file_help(name)
+
+
+def _similar_file(where: str, request: CompileRequest) -> str | None:
+    """The file in the same folder with a similar name, and with the same suffix or a longer or shorter one
+    (json, jsonl)."""
+    stem, suffix = posixpath.splitext(posixpath.basename(where))
+    found: dict[str, list[str]] = {}
+    for path in request.files_near(where):
+        other, its_suffix = posixpath.splitext(posixpath.basename(path))
+        if path != request.source.name and (its_suffix.startswith(suffix) or suffix.startswith(its_suffix)):
+            found.setdefault(other, []).append(path)
+    meant = closest_match(stem, found)
+    return min(found[meant], key=lambda path: (not path.endswith(suffix), path)) if meant else None
 
 
 def _missing_file_help(name: str) -> str:

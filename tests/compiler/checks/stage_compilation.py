@@ -1,5 +1,8 @@
 """Compiles the minimal recipe with another training stage, and returns the diagnostics."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from posttrain.compiler.checks.training_examples import training_example
 from posttrain.compiler.pipeline import compile_recipe
 from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
@@ -14,9 +17,9 @@ def stage_recipe(method: str, more: str = "", *, hub: bool = False) -> str:
     return text.replace("eval: sft", "eval: base") if method == "reward_model" else text
 
 
-def diagnostics_of(text: str) -> list[Diagnostic]:
+def diagnostics_of(text: str, files: Mapping[str, bytes] = MappingProxyType({})) -> list[Diagnostic]:
     source = SourceFile("recipe.yaml", text.encode())
-    request = CompileRequest(source=source, catalog=CATALOG, read=lambda _: None)
+    request = CompileRequest(source=source, catalog=CATALOG, read=files.get)
     return list(compile_recipe(request).diagnostics)
 
 

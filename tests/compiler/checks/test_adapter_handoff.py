@@ -37,6 +37,22 @@ def test_an_adapter_that_goes_on_keeps_its_shape(second: str, codes: list[str]) 
 
 
 @pytest.mark.parametrize(
+    ("second", "codes"),
+    [("train: dpo", []), ("train: dpo, adapter: {r: 32}", []), ("train: dpo, adapter: {r: 16}", ["PT0643"])],
+)
+def test_an_adapter_that_changed_the_base_goes_on_with_twice_the_rank(second: str, codes: list[str]) -> None:
+    assert codes_of(two_stages("adapter: {r: 16, init_lora_weights: pissa}", second)) == codes
+
+
+@pytest.mark.parametrize("type_", ["ia3", "vera"])
+def test_an_adapter_whose_start_is_not_copied_cannot_be_its_own_reference(type_: str) -> None:
+    first = f"adapter: {{type: {type_}}}"
+    assert codes_of(two_stages(first, "train: dpo")) == ["PT0693"]
+    assert codes_of(two_stages(first, "train: dpo, reference: sft")) == []
+    assert codes_of(two_stages(first, "train: sft")) == []
+
+
+@pytest.mark.parametrize(
     ("text", "codes"),
     [
         (stage_recipe("sft", "adapter: {target_modules: [q_proj, v_proj]}"), []),

@@ -15,6 +15,7 @@ from posttrain.spec.extension import Method
 
 # Columns that the methods read, and keys of rows that TRL itself makes.
 READ = {"prompt", "completion", "messages", "chosen", "rejected", "label", "text"}
+READ |= {"tools", "chat_template_kwargs"}
 MADE_BY_TRL = {"conversations", "from", "value", "content", "role", "type", "environment"}
 TRAINERS = {
     "SFTConfig": ("trl.trainer.sft_trainer",),
@@ -41,7 +42,7 @@ def found_in(text: str) -> list[Diagnostic]:
     return [one for one in diagnostics_of(text) if one.code in ("PT0420", "PT0421")]
 
 
-@pytest.mark.parametrize("name", ["images", "video", "audio", "tools", "chat_template_kwargs"])
+@pytest.mark.parametrize("name", ["images", "video", "audio", "documents"])
 @pytest.mark.parametrize("method", ["sft", "dpo", "kto", "ipo", "cpo", "orpo", "simpo", "reward_model"])
 def test_inputs_of_the_model_are_not_dropped_by_a_training(name: str, method: str) -> None:
     stage = f"{{train: {method}, model: base, data: sums.train}}"
@@ -58,9 +59,9 @@ def test_inputs_of_the_model_are_not_dropped_by_a_method_that_generates(method: 
     assert "`sft`" in str([one.message for one in found_in(with_column(text, "images"))])
 
 
-def test_an_eval_and_a_generate_stage_do_not_drop_tools() -> None:
+def test_an_eval_and_a_generate_stage_do_not_drop_documents() -> None:
     text = MINIMAL_RECIPE + "  more: {generate: sft, data: sums.test}\n"
-    stages = {one.message.split("`")[1] for one in found_in(with_column(text, "tools"))}
+    stages = {one.message.split("`")[1] for one in found_in(with_column(text, "documents"))}
     assert stages == {"sft", "check", "more"}
 
 
@@ -93,7 +94,7 @@ def reading(text: str, name: str) -> str:
 
 def test_a_column_that_the_reward_reads_is_used() -> None:
     text = training_example(GRPO)
-    assert found_in(reading(text, "tools")) == []
+    assert found_in(reading(text, "documents")) == []
     assert [one.code for one in found_in(reading(text, "images"))] == ["PT0421"]
     assert [one.code for one in found_in(reading(text, "completions"))] == ["PT0421"]
 

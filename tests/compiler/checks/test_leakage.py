@@ -115,3 +115,15 @@ def test_all_parts_of_a_split_dataset_cannot_be_meant_without_a_name():
     assert [code for code, _ in found("a.train", "other")] == ["PT0412", "PT0413"]
     shots = "few_shot: {data: a, num_fewshot: 2}"
     assert "PT0412" in [code for code, _ in found("other.train", "a.test", shots)]
+
+
+@pytest.mark.parametrize(("rows", "codes"), [("a.test", []), ("b.test", ["PT0413"]), ("a.train", ["PT0413"])])
+def test_held_out_rows_among_the_training_rows(rows: str, codes: list[str]) -> None:
+    reported = found("a.train", "other.test", inloop=f"evaluate: {{eval_steps: 5, data: {rows}}}")
+    assert [code for code, _ in reported if code != "PT0664"] == codes
+
+
+@pytest.mark.parametrize(("rows", "codes"), [("a.test", ["PT0664"]), ("a.valid", [])])
+def test_a_gate_on_the_rows_that_select_the_checkpoint(rows: str, codes: list[str]) -> None:
+    select = f"evaluate: {{eval_steps: 5, data: {rows}, metric_for_best_model: eval_loss, keep: best}}"
+    assert [code for code, _ in found("a.train", "a.test", inloop=select)] == codes

@@ -38,7 +38,7 @@ def test_what_posttrain_sets_itself_exists(method: Method) -> None:
     assert method.trl is not None
     known = config_arguments(method.trl)
     gone = {"warmup_ratio", "num_train_epochs", "chat_template_path", "eos_token", "pad_token"}
-    gone |= {"logging_first_step", "model_init_kwargs", "trust_remote_code"}
+    gone |= {"logging_first_step", "model_init_kwargs", "trust_remote_code", "chat_template_kwargs"}
     assert reserved_args(method.trl) - set(known) <= gone
 
 

@@ -82,7 +82,13 @@ SERVER = f"{REWARD_PARAMS}, placement: {{rollouts: {{engine: vllm, mode: server}
             "PT0623",
             "needs exactly the tokens and their log-probabilities",
         ),
-        ("grpo", REWARD_PARAMS, "chat_template_kwargs: {tokenize: false}", "PT0623", "the trainer sets it"),
+        (
+            "grpo",
+            REWARD_PARAMS,
+            "chat_template_kwargs: {enable_thinking: false}",
+            "PT0623",
+            "set `chat_template_kwargs` of the stage",
+        ),
         ("sft", "", "accelerator_config: {even_batch: true}", "PT0621", "did you mean `even_batches`?"),
         ("sft", "", "accelerator_config: {split_batches: true}", "PT0623", "`params.micro_batch_size`"),
         ("sft", "", "accelerator_config: {non_blocking: 1}", "PT0622", "takes true or false"),
@@ -136,7 +142,6 @@ def diagnostics_within(method: str, more: str, argument: str) -> list[Diagnostic
         ("grpo", VLLM, "generation_kwargs: {min_tokens: 3, stop: [a], frequency_penalty: 1}"),
         ("grpo", VLLM, "generation_kwargs: {structured_outputs: {regex: '[ab]+'}}"),
         ("grpo", SERVER, "generation_kwargs: {logit_bias: {5: 1.0}, repetition_detection: {min_count: 2}}"),
-        ("grpo", REWARD_PARAMS, "chat_template_kwargs: {enable_thinking: false, whatever: [1]}"),
         (
             "sft",
             "",

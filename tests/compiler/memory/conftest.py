@@ -4,11 +4,6 @@ import importlib
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
-
-# a slow machine is not a failure
-settings.register_profile("memory", deadline=None)
-settings.load_profile("memory")
 
 
 @pytest.fixture(scope="session")

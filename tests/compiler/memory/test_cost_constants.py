@@ -1,8 +1,10 @@
 """The table of the constants of the estimates: complete, with sources, and read for each card."""
 
 import copy
+import re
 
 import pytest
+from tests.recipe_command import ROOT
 
 from posttrain.compiler.facts import cost_constants as module
 from posttrain.compiler.facts.accelerators import Device, accelerator_names, find_accelerator
@@ -48,8 +50,10 @@ def test_every_value_has_a_source_and_overrides_a_known_constant() -> None:
 def test_no_source_claims_a_measurement_without_a_page() -> None:
     for name, row in ROWS.items():
         for constant, entry in row.items():
-            measured = entry["source"].startswith("measured")
-            assert not measured or "perf/cuda/results/" in entry["source"], (name, constant)
+            if entry["source"].startswith("measured"):
+                page = re.search(r"perf/cuda/results/\w+\.md", entry["source"])
+                assert page is not None, (name, constant)
+                assert (ROOT / page[0]).is_file(), (name, constant)
 
 
 def test_a_row_of_a_card_changes_the_estimates_of_that_card(monkeypatch: pytest.MonkeyPatch) -> None:

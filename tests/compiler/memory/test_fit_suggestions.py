@@ -118,3 +118,14 @@ def test_a_share_too_small_for_vllm_is_enlarged():
     assert first.change.startswith("vLLM gpu_memory_utilization")
     assert first.workload.rollout is not None
     assert first.workload.rollout.gpu_memory_utilization > 0.1
+
+
+def test_a_model_that_no_single_change_fits_has_adapters_on_more_hardware() -> None:
+    model, device = find_shape("Qwen/Qwen2.5-72B"), find_accelerator("A100-40")
+    assert model is not None
+    assert device is not None
+    workload = Workload(model=model, length=2048, rows=1, accumulation=16, element=4)
+    changes = [one.change for one in suggest_fits(workload, device)]
+    assert any("a LoRA adapter" in change and "GPUs with ZeRO stage 3" in change for change in changes)
+    assert any("a QLoRA adapter" in change and "instead of A100-40GB" in change for change in changes)
+    assert len(changes) == len(set(changes)) >= 4

@@ -192,7 +192,15 @@ def test_a_placement_of_the_recipe_with_less_headroom_says_so() -> None:
     assert any("less than the memory_headroom of 50%" in one for one in estimate["assumes"])
 
 
-def test_several_machines_are_said_to_be_planned_only() -> None:
-    codes = [d.code for d in compile_stage(SFT % "", hardware="gpus: 1xA100-80GB, nodes: 2").diagnostics]
-    assert "PT1006" in codes
-    assert "PT1006" not in [d.code for d in compile_stage(SFT % "").diagnostics]
+def test_the_network_between_nodes_takes_time() -> None:
+    """The same GPUs in one node need no estimate of their own: the MFU was observed there."""
+    hardware = {n: f"gpus: {8 // n}xH100-80GB, nodes: {n}" for n in (1, 2)}
+    parts = {
+        n: {p["name"]: p for p in estimates(SFT % "", hardware=hardware[n])["it"]["parts"]} for n in (1, 2)
+    }
+    assert "communication" not in parts[1]
+    found = parts[2]["communication"]
+    assert 0 <= found["seconds_min"] < found["seconds_max"]
+    assert "over 2 nodes" in found["why"]
+    slow = estimates(SFT % "", hardware="gpus: 4xL40S-48GB, nodes: 2")["it"]["parts"]
+    assert next(p for p in slow if p["name"] == "communication")["seconds_max"] > found["seconds_max"]

@@ -47,6 +47,7 @@ def test_what_the_recipe_says_of_vllm_holds_for_a_model_of_unknown_shape() -> No
     assert step.launch.rollouts == {
         "mode": "server",
         "gpus": 2,
+        "nodes": 0,
         "gpu_memory_utilization": 0.7,
         "tensor_parallel_size": 2,
         "enable_sleep_mode": None,

@@ -55,7 +55,7 @@ def spans(draw: st.DrawFn, lines: list[str]) -> Span:
     return Span(FILE, first, begin, last, end)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_any_place_in_any_text_can_be_shown(data: st.DataObject) -> None:
     lines = data.draw(texts)
@@ -71,7 +71,7 @@ def printable(line: str) -> bool:
     return all(character >= " " and character != "\x7f" for character in line)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(st.sampled_from("ab 日\té"), min_size=1, max_size=60), st.data())
 def test_the_stroke_is_exactly_under_the_words(line: str, data: st.DataObject) -> None:
     line = line.rstrip() + "."

@@ -5,6 +5,7 @@ from posttrain.compiler.checks.training_examples import MINIMAL_RECIPE, training
 from posttrain.compiler.checks.trl_args import config_arguments
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.facts.parameter_counts import linear_module_names
+from posttrain.spec.adapter_declaration import FIELD_TYPES
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.suggestions import hint
 
@@ -75,14 +76,14 @@ def check_target_modules(trained_model: TrainedModel, diagnostics: Diagnostics) 
 
 def check_lora_scale(trained_model: TrainedModel, diagnostics: Diagnostics) -> None:
     adapter = trained_model.adapter
-    if adapter is None or not trained_model.has_adapter:
+    if adapter is None or adapter.type not in FIELD_TYPES["lora_alpha"]:
         return
-    scale = adapter.lora_alpha / (adapter.r**0.5 if adapter.use_rslora else adapter.r)
+    scale = adapter.lora_alpha / (adapter.rank**0.5 if adapter.use_rslora else adapter.rank)
     if not _MIN_SCALE <= scale <= _MAX_SCALE:
         divisor = "sqrt(r)" if adapter.use_rslora else "r"
         message = f"the LoRA scale (lora_alpha / {divisor}) is {scale:g}, far from the usual 1 to 2"
-        usual = 2 * round(adapter.r**0.5) if adapter.use_rslora else 2 * adapter.r
-        help = f"`lora_alpha: {usual}` is a common value for `r: {adapter.r}`"
+        usual = 2 * round(adapter.rank**0.5) if adapter.use_rslora else 2 * adapter.rank
+        help = f"`lora_alpha: {usual}` is a common value for `r: {adapter.rank}`"
         diagnostics.add(LORA_SCALE, (*trained_model.adapter_path, "lora_alpha"), message, help=help)
 
 

@@ -13,6 +13,7 @@ from posttrain.compiler.rewards.reward_model_refs import referenced_models
 from posttrain.compiler.stages.train_stage import CheckedTraining
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.spec.adapter_declaration import FIELD_TYPES, Adapter
 from posttrain.spec.artifact_stages import Export, Generate
 from posttrain.spec.declaration_fields import is_explicitly_set
 from posttrain.spec.diagnostic import Code
@@ -77,7 +78,8 @@ NOT_A_SCORER = Code(
     right=training_example(_WITH_SCORER).replace(_SCORE, "{reward_model: {of: completion, model: rm}}"),
 )
 CODES = (ADAPTER_MISMATCH, REFERENCE_NOT_SYNCABLE, UNUSED_REFERENCE, NOT_GENERATIVE, NOT_A_SCORER)
-_FIXED_FIELDS = ("r", "lora_alpha", "use_rslora", "lora_dropout", "target_modules")
+# What a stage can change about an adapter that it continues to train.
+_FREE_FIELDS = ("existing_adapter", "loraplus_lr_ratio")
 
 
 def check_existing_adapter(
@@ -89,8 +91,11 @@ def check_existing_adapter(
         return
     if now.existing_adapter == "merge" or before.method.product != trained_model.method.product:
         return
-    for name in _FIXED_FIELDS:
-        was = getattr(before.adapter, name)
+    trained = before.adapter.as_trained() if before.adapter is not None else None
+    if trained is None:
+        return
+    for name in (name for name in Adapter.model_fields if name not in _FREE_FIELDS):
+        was = trained.rank if name == "r" and trained.type in FIELD_TYPES["r"] else getattr(trained, name)
         if is_explicitly_set(now, name) and getattr(now, name) != was:
             message = f"the adapter of `{before.name}` is trained further, and its `{name}` is {was}"
             help = f"set `{name}: {was}`, or start a new adapter with `existing_adapter: merge`"

@@ -8,9 +8,10 @@ from posttrain.compiler.checks.training_examples import MINIMAL_RECIPE
 from posttrain.compiler.data.datasets import CompiledDataset, table_of
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.facts.fact_tables import load_table
+from posttrain.compiler.model_templates import template_text
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.text.compile_request import ReadFile
-from posttrain.spec.column_types import Columns
+from posttrain.spec.chat_templates.builtin_templates import BUILTIN_TEMPLATES
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.keys import digest_bytes
 from posttrain.spec.model_declaration import Model
@@ -48,22 +49,12 @@ NO_GENERATION_MARKERS = Code(
     "In whole conversations a model learns the assistant turns only, so the template must mark their tokens"
     " with {% generation %} and {% endgeneration %}. TRL adds the markers to the published templates that it"
     " knows; the training fails with any other template without markers. `loss_on: all` trains on the whole"
-    " text instead.",
+    " text instead. The built-in templates mark them.",
     wrong=MINIMAL_RECIPE.replace(_TOKENIZER, _WITH + "ends.jinja").replace(*_CONVERSATIONS),
     right=MINIMAL_RECIPE.replace(_TOKENIZER, _WITH + "marked.jinja").replace(*_CONVERSATIONS),
     files=_TEMPLATES,
 )
-NO_CHAT_TEMPLATE = Code(
-    "PT0816",
-    "missing chat template",
-    "error",
-    "Conversations become text through a chat template. A model created with `init` has none unless the"
-    " recipe sets `chat_template` or `tags`. Text columns (prompt, completion) do not need one.",
-    wrong=MINIMAL_RECIPE.replace(*_CONVERSATIONS),
-    right=MINIMAL_RECIPE.replace(_TOKENIZER, _WITH + "marked.jinja").replace(*_CONVERSATIONS),
-    files=_TEMPLATES,
-)
-CODES = (NO_END_TOKEN, NO_GENERATION_MARKERS, NO_CHAT_TEMPLATE)
+CODES = (NO_END_TOKEN, NO_GENERATION_MARKERS)
 # The end tokens in the templates of published models, and the end token of a character tokenizer.
 _END_TOKENS = (
     *("<|im_end|>", "<|eot_id|>", "<|eot|>", "<end_of_turn>", "<turn|>", "</s>", "<|end|>"),
@@ -81,8 +72,6 @@ def check_chat_templates(
     diagnostics: Diagnostics,
 ) -> None:
     """Check each template once, for the first stage that trains with it."""
-    for subject in trained:
-        _check_template_exists(subject, resolved, rows, diagnostics)
     reported: set[tuple[str, str]] = set()
     for subject, name, text in _template_users(resolved, trained, read):
         origin = subject.base_model
@@ -114,46 +103,20 @@ def _is_known_template(text: str) -> bool:
     return digest_bytes(text.encode()) in load_table("trl")["chat_templates"]
 
 
-def _check_template_exists(
-    trained_model: TrainedModel,
-    resolved: ResolvedRecipe,
-    rows: Mapping[str, CompiledDataset],
-    diagnostics: Diagnostics,
-) -> None:
-    """Report a model created with `init` that has no chat template although the rows need one."""
-    origin = trained_model.base_model
-    if origin is None or origin.init is None or origin.chat_template is not None or origin.tags is not None:
-        return
-    ref = resolved.refs.get((f"stage:{trained_model.name}", "data"))
-    table = table_of(ref, rows, resolved) if ref is not None else None
-    required = _columns_read(trained_model, table.columns) if table is not None else {}
-    messages = [name for name, type in required.items() if type == "messages"]
-    if messages:
-        message = f"the column `{messages[0]}` has conversations, but the model has no chat template"
-        help = "add `chat_template` or `tags` to the model, or train on text columns"
-        diagnostics.add(NO_CHAT_TEMPLATE, (*trained_model.path, "data"), message, help=help)
-
-
-def _columns_read(trained_model: TrainedModel, columns: Columns) -> Columns:
-    """Return the first of the column sets of the method that the rows have."""
-    for required in trained_model.method.accepts:
-        if all(name in columns and columns[name] == type for name, type in required.items()):
-            return required
-    return {}
-
-
 def _template_users(
     resolved: ResolvedRecipe, trained: Sequence[TrainedModel], read: ReadFile
 ) -> Iterator[tuple[TrainedModel, str, str]]:
-    """Yield the stages that train on given text with a template of the recipe, and that template."""
+    """Yield the stages that train on given text with a template file, and the text of the template."""
     names = {id(m): name for name, m in resolved.recipe.models.items() if m.chat_template is not None}
     for subject in trained if names else ():
         origin = subject.base_model
         if origin is None or origin.chat_template is None or subject.stage.prompts == "plain":
             continue
-        data = None if subject.method.needs_reward else read(origin.chat_template)
-        if data is not None:
-            yield subject, names[id(origin)], data.decode("utf-8", "replace")
+        if subject.method.needs_reward or origin.chat_template in BUILTIN_TEMPLATES:
+            continue
+        text = template_text(origin, read)
+        if text is not None:
+            yield subject, names[id(origin)], text
 
 
 def _writes_end_token(text: str, model: Model) -> bool:

@@ -99,6 +99,6 @@ def _context_length(
     shapes: Mapping[str, Shape],
 ) -> int | None:
     ref = resolved.refs.get((f"stage:{name}", role))
-    line = lineages.get(ref.node) if ref is not None else None
+    line = lineages.get(ref.product) if ref is not None else None
     shape = shapes.get(line.origin) if line is not None and line.origin else None
     return shape.positions if shape is not None else None

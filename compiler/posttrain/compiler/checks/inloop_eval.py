@@ -6,6 +6,7 @@ from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.stages.eval_stage import CheckedEval
+from posttrain.compiler.stages.held_out import WRONG_DIRECTION, CheckedHeldOut
 from posttrain.compiler.stages.train_stage import CheckedTraining
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.diagnostic import Code
@@ -48,8 +49,9 @@ NO_METRIC_FOR_BEST_MODEL = Code(
     "PT0662",
     "missing or unused metric_for_best_model",
     "error",
-    "`keep: best` and `early_stopping_patience` need `metric_for_best_model`, written EVAL.METRIC, of an"
-    " eval that `evals` names. Without either option the metric has no effect.",
+    "`keep: best` and `early_stopping_patience` need `metric_for_best_model`: eval_loss or another metric of"
+    " the method on the held-out rows of `data`, or EVAL.METRIC of an eval that `evals` names. Without either"
+    " option the metric has no effect.",
     wrong=_recipe_with_eval("eval_steps: 10, evals: [check], keep: best"),
     right=_recipe_with_eval("eval_steps: 10, evals: [check], keep: best, metric_for_best_model: check.score"),
 )
@@ -70,6 +72,7 @@ def check_inloop_evals(
     resolved: ResolvedRecipe,
     trainings: Mapping[str, CheckedTraining],
     evals: Mapping[str, CheckedEval],
+    held_out: Mapping[str, CheckedHeldOut],
     diagnostics: Diagnostics,
 ) -> None:
     for name, training in trainings.items():
@@ -77,16 +80,19 @@ def check_inloop_evals(
         if during is None:
             continue
         path: KeyPath = ("stages", name, "evaluate")
-        _check_product(training, path, diagnostics)
+        if during.evals:
+            _check_product(training, path, diagnostics)
         _check_evals(during, resolved, path, diagnostics)
-        _check_metric(during, evals, path, diagnostics)
+        if _has_metrics(name, during, evals, held_out):
+            _check_metric(during, evals, held_out.get(name), path, diagnostics)
         _check_eval_steps(during, training, path, diagnostics)
 
 
 def _check_product(training: CheckedTraining, path: KeyPath, diagnostics: Diagnostics) -> None:
     if training.method.product == "scorer":
         message = f"`{training.method.name}` trains a reward model, which cannot generate"
-        diagnostics.add(UNKNOWN_EVAL, path, message, key=True, help="remove `evaluate`")
+        help = "remove `evals`, and evaluate held-out rows: `data: NAME.PART`"
+        diagnostics.add(UNKNOWN_EVAL, (*path, "evals"), message, key=True, help=help)
 
 
 def _check_evals(
@@ -104,28 +110,52 @@ def _check_evals(
 
 
 def _check_metric(
-    inloop_eval: InLoopEval, evals: Mapping[str, CheckedEval], path: KeyPath, diagnostics: Diagnostics
+    inloop_eval: InLoopEval,
+    evals: Mapping[str, CheckedEval],
+    held_out: CheckedHeldOut | None,
+    path: KeyPath,
+    diagnostics: Diagnostics,
 ) -> None:
     deciding = [word for word, given in _metric_consumers(inloop_eval) if given]
     if inloop_eval.metric_for_best_model is None:
         if deciding:
             message = f"{' and '.join(deciding)} needs `metric_for_best_model`"
-            help = "add `metric_for_best_model: EVAL.METRIC`"
+            help = f"add `metric_for_best_model: {'eval_loss' if held_out else 'EVAL.METRIC'}`"
             diagnostics.add(NO_METRIC_FOR_BEST_MODEL, path, message, key=True, help=help)
         return
     if not deciding:
         message = "`metric_for_best_model` has no effect"
         help = "add `keep: best` or `early_stopping_patience`, or remove the key"
         diagnostics.add(NO_METRIC_FOR_BEST_MODEL, (*path, "metric_for_best_model"), message, help=help)
-    if any(name not in evals for name in inloop_eval.evals):  # an eval has errors of its own
-        return
-    known = [f"{name}.{metric}" for name in inloop_eval.evals for metric in evals[name].metrics]
-    if inloop_eval.metric_for_best_model not in known:
-        help, meant = hint(inloop_eval.metric_for_best_model, known, what="metrics")
-        message = f"no eval in `evals` has the metric `{inloop_eval.metric_for_best_model}`"
+    on_rows = held_out.named_metrics if held_out else {}
+    known = [*on_rows, *(f"{name}.{metric}" for name in inloop_eval.evals for metric in evals[name].metrics)]
+    named = inloop_eval.metric_for_best_model
+    if named not in known:
+        # transformers accepts the name without its prefix.
+        guess = f"eval_{named}" if f"eval_{named}" in known else named
+        help, meant = hint(guess, known, what="metrics") if guess == named else (f"write `{guess}`", guess)
+        where = "`evaluate` has no metric" if on_rows else "no eval in `evals` has the metric"
         diagnostics.add(
-            NO_METRIC_FOR_BEST_MODEL, (*path, "metric_for_best_model"), message, help=help, replace=meant
+            NO_METRIC_FOR_BEST_MODEL,
+            (*path, "metric_for_best_model"),
+            f"{where} `{named}`",
+            help=help,
+            replace=meant,
         )
+    elif named in on_rows and inloop_eval.greater_is_better is on_rows[named].lower_is_better:
+        better = "lower" if on_rows[named].lower_is_better else "higher"
+        message = f"{better} values of `{named}` are better"
+        diagnostics.add(WRONG_DIRECTION, (*path, "greater_is_better"), message, help="remove the key")
+
+
+def _has_metrics(
+    name: str,
+    during: InLoopEval,
+    evals: Mapping[str, CheckedEval],
+    held_out: Mapping[str, CheckedHeldOut],
+) -> bool:
+    """Whether the metrics are known: the rows and the evals have no errors of their own."""
+    return (during.data is None or name in held_out) and all(one in evals for one in during.evals)
 
 
 def _metric_consumers(inloop_eval: InLoopEval) -> Iterator[tuple[str, bool]]:

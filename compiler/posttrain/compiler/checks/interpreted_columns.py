@@ -5,13 +5,14 @@ Other columns that a stage does not read are allowed: they carry identifiers, so
 
 from collections.abc import Iterator, Mapping
 
-from posttrain.compiler.data.datasets import CompiledDataset, table_of
+from posttrain.compiler.data.datasets import CompiledDataset
 from posttrain.compiler.data.table_schema import TableSchema
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
 from posttrain.compiler.environments.checked_environment import CheckedEnvironment
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.rewards.graph import RewardGraph
+from posttrain.compiler.stages.read_tables import read_tables
 from posttrain.spec.artifact_stages import Generate
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.eval_stages import Evaluate
@@ -23,9 +24,9 @@ IGNORED_COLUMN = Code(
     "PT0420",
     "column that would be ignored",
     "error",
-    "TRL, a chat template or the model would interpret the column: images, tools, arguments of the chat"
-    " template, tokens, reference log-probabilities. posttrain does not pass it on, so the model would learn"
-    " or answer without it. Remove the column with the data step `select`, or rename it if it means something"
+    "TRL, a chat template or the model would interpret the column: images, documents, tokens,"
+    " reference log-probabilities. posttrain does not pass it on, so the model would learn or answer without"
+    " it. Remove the column with the data step `select`, or rename it if it means something"
     " else. A column that a reward or an environment reads is used.",
     wrong=minimal_recipe(("- split:", "- derive: {images: \"'a.png'\"}\n      - split:")),
     right=MINIMAL_RECIPE,
@@ -77,7 +78,7 @@ _PAIRS = ("DPOConfig", "RewardConfig", "CPOConfig", "ORPOConfig")
 INTERPRETED_COLUMNS: Mapping[str, InterpretedColumn] = {
     **dict.fromkeys(("image", "images", "video", "videos", "audio", "audios"), InterpretedColumn(_MEDIA)),
     **dict.fromkeys(("pixel_values", "image_grid_thw", "input_features"), InterpretedColumn(_MEDIA)),
-    **dict.fromkeys(("tools", "documents", "chat_template_kwargs"), InterpretedColumn(_TEMPLATE)),
+    "documents": InterpretedColumn(_TEMPLATE),
     **dict.fromkeys(
         ("input_ids", "attention_mask", "position_ids", "prompt_ids", "completion_ids", "completion_mask"),
         InterpretedColumn(_TOKENS, _SEVERAL),
@@ -122,26 +123,22 @@ def check_interpreted_columns(
     for name, stage in resolved.recipe.stages.items():
         if not isinstance(stage, Train | Evaluate | Generate):
             continue
-        ref = resolved.refs.get((f"stage:{name}", "data"))
-        table = table_of(ref, rows, resolved) if ref else None
-        if table is None:
-            continue
         method = catalog.find("method", stage.train) if isinstance(stage, Train) else None
         trainer = method.trl or "" if isinstance(method, Method) else ""
         read = {*_reward_columns(stage.reward, graphs), *_environment_columns(stage, environments)}
-        path = ("stages", name, "data")
-        for column in _ignored_columns(table, trainer):
-            if column not in read:
-                message = (
-                    f"`{name}` would ignore the column `{column}`: {INTERPRETED_COLUMNS[column].meaning}"
-                )
-                diagnostics.add(IGNORED_COLUMN, path, message, help=_HELP)
-        for column in RESERVED_IN_ROLLOUTS if trainer in _ROLLOUT_TRAINERS else ():
-            if column in read and column in table.columns:
-                message = (
-                    f"the reward of `{name}` cannot read the column `{column}`: TRL uses the name itself"
-                )
-                diagnostics.add(REWARD_ARGUMENT, path, message, help="rename the column")
+        for _, table, path in read_tables(name, resolved, rows):
+            for column in _ignored_columns(table, trainer):
+                if column not in read:
+                    message = (
+                        f"`{name}` would ignore the column `{column}`: {INTERPRETED_COLUMNS[column].meaning}"
+                    )
+                    diagnostics.add(IGNORED_COLUMN, path, message, help=_HELP)
+            for column in RESERVED_IN_ROLLOUTS if trainer in _ROLLOUT_TRAINERS else ():
+                if column in read and column in table.columns:
+                    message = (
+                        f"the reward of `{name}` cannot read the column `{column}`: TRL uses the name itself"
+                    )
+                    diagnostics.add(REWARD_ARGUMENT, path, message, help="rename the column")
 
 
 def _ignored_columns(table: TableSchema, trainer: str) -> Iterator[str]:

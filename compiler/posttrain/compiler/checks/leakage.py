@@ -11,8 +11,10 @@ from posttrain.compiler.resolution.name_resolution import Ref, ResolvedRecipe
 from posttrain.compiler.stages.gate_stage import CheckedGate
 from posttrain.compiler.stages.statistical_power import GATE_EXAMPLE
 from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.spec.artifact_stages import Script
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.eval_stages import Evaluate
+from posttrain.spec.step_params.train_params import HELD_OUT_ROLE
 from posttrain.spec.train_stage import Train
 
 UNNAMED_PART = Code(
@@ -70,7 +72,11 @@ def _path_of(owner: str, role: str, resolved: ResolvedRecipe) -> KeyPath | None:
     """The path of a reference that reads rows, or None for references to something else."""
     thing, _, name = owner.partition(":")
     if thing == "stage":
-        paths: dict[str, KeyPath] = {"data": ("data",), "few_shot": ("few_shot", "data")}
+        paths: dict[str, KeyPath] = {
+            "data": ("data",),
+            "few_shot": ("few_shot", "data"),
+            HELD_OUT_ROLE: ("evaluate", "data"),
+        }
         return ("stages", name, *paths[role]) if role in paths else None
     if thing != "dataset":
         return None
@@ -113,6 +119,12 @@ def _check_eval(name: str, resolved: ResolvedRecipe, diagnostics: Diagnostics) -
 def _check_inloop(name: str, stage: Train, resolved: ResolvedRecipe, diagnostics: Diagnostics) -> None:
     """Report in-loop evals on the rows of the training, unless the eval stage itself is reported."""
     trained = resolved.refs.get((f"stage:{name}", "data"))
+    held_out = resolved.refs.get((f"stage:{name}", HELD_OUT_ROLE))
+    origin = shared_origin(trained, held_out, resolved) if trained and held_out else None
+    if origin is not None:
+        message = f"`{name}` evaluates rows that it trains on, from `{origin}`"
+        where: KeyPath = ("stages", name, "evaluate", "data")
+        diagnostics.add(EVALUATED_TRAINING_ROWS, where, message, help="hold out a part with `split`")
     for index, other in enumerate(stage.evaluate.evals if stage.evaluate else ()):
         data = resolved.refs.get((f"stage:{other}", "data"))
         known = any(training == name for training, _ in _trainings_of(other, resolved))
@@ -135,27 +147,34 @@ def _trainings_of(name: str, resolved: ResolvedRecipe) -> Iterator[tuple[str, Re
 
 def _lineage(ref: Ref, resolved: ResolvedRecipe) -> Iterator[tuple[str, Ref]]:
     seen: set[str] = set()
-    following: Ref | None = ref
-    while following is not None and following.kind == "stage" and following.node not in seen:
-        seen.add(following.node)
-        data = resolved.refs.get((following.node, "data"))
-        if isinstance(resolved.recipe.stages.get(following.name), Train) and data is not None:
-            yield following.name, data
-        following = resolved.refs.get((following.node, "model"))
+    following = [ref]
+    while following:
+        ref = following.pop(0)
+        if ref.kind != "stage" or ref.node in seen:
+            continue
+        seen.add(ref.node)
+        stage, refs = resolved.recipe.stages.get(ref.name), resolved.by_owner.get(ref.node, {})
+        if isinstance(stage, Train) and "data" in refs:
+            yield ref.name, refs["data"]
+        # A script can make its model from several others.
+        following += [one for role, one in refs.items() if role == "model" or isinstance(stage, Script)]
 
 
 def _check_selection(
     name: str, gate: CheckedGate, resolved: ResolvedRecipe, diagnostics: Diagnostics
 ) -> None:
     for judged in gate.evals:
-        data = resolved.refs.get((f"stage:{judged}", "data"))
-        for training, _ in _trainings_of(judged, resolved) if data is not None else ():
+        trains = isinstance(resolved.recipe.stages[judged], Train)
+        data = resolved.refs.get((f"stage:{judged}", HELD_OUT_ROLE if trains else "data"))
+        trainings = [name for name, _ in _trainings_of(judged, resolved)]
+        for training in [*([judged] if trains else ()), *trainings] if data is not None else ():
             stage = resolved.recipe.stages[training]
             inloop = stage.evaluate if isinstance(stage, Train) else None
             if inloop is None or inloop.metric_for_best_model is None:
                 continue
-            selecting = inloop.metric_for_best_model.partition(".")[0]
-            selected_on = resolved.refs.get((f"stage:{selecting}", "data"))
+            selecting, generates, _ = inloop.metric_for_best_model.partition(".")
+            owner = (selecting, "data") if generates else (training, HELD_OUT_ROLE)
+            selected_on = resolved.refs.get((f"stage:{owner[0]}", owner[1]))
             if selected_on is None or data is None:
                 continue
             if shared_origin(selected_on, data, resolved) is not None:

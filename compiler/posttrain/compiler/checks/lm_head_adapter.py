@@ -3,13 +3,10 @@
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.checks.training_examples import training_example
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_MODEL
 from posttrain.spec.diagnostic import Code
 
 _STAGE = "{train: sft, model: base, data: sums.train, adapter: {target_modules: [%s]}}"
-_OWN = (
-    "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n   "
-    " tokenizer: {init: characters}\n"
-)
 _OTHER = "    from: someone/a-model\n    revision: 7ae557604adf67be50417f59c2c2f167def9a775\n"
 LM_HEAD_ADAPTER = Code(
     "PT0647",
@@ -17,8 +14,8 @@ LM_HEAD_ADAPTER = Code(
     "error",
     "These methods compute the log-probabilities from the weights of `lm_head` in chunks, to save memory."
     " They bypass an adapter on `lm_head`, so it would learn nothing. TRL rejects such an adapter.",
-    wrong=training_example(_STAGE % "q_proj, lm_head").replace(_OWN, _OTHER),
-    right=training_example(_STAGE % "q_proj, v_proj").replace(_OWN, _OTHER),
+    wrong=training_example(_STAGE % "q_proj, lm_head").replace(MINIMAL_MODEL, _OTHER),
+    right=training_example(_STAGE % "q_proj, v_proj").replace(MINIMAL_MODEL, _OTHER),
 )
 CODES = (LM_HEAD_ADAPTER,)
 # The configuration classes of the trainers that reject such an adapter.

@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from posttrain.compiler.data.datasets import CompiledDataset, table_of
+from posttrain.compiler.data.datasets import CompiledDataset
 from posttrain.compiler.data.nullability import has_certain_nulls
 from posttrain.compiler.data.table_schema import TableSchema
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.rewards.graph import RewardGraph
+from posttrain.compiler.stages.read_tables import read_tables
 from posttrain.compiler.stages.train_stage import CheckedTraining
+from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.artifact_stages import Generate
 from posttrain.spec.column_types import is_assignable
 from posttrain.spec.diagnostic import Code
@@ -26,13 +28,13 @@ NULL_VALUES = Code(
     "PT0411",
     "null values in a required column",
     "error",
-    "A method trains on every row, and an eval uses the prompt of every row. A null or empty value in a"
-    " column that they read makes the stage fail. The compiler checks JSON lines, JSON, CSV and inline rows."
-    " It checks the first MiB of files above 8 MiB, and the statistics of Parquet files up to 16 MiB. It"
-    " does not check Zstandard files, larger Parquet files or datasets on the hub. The diagnostic is a"
-    " warning if an earlier step may have dropped these rows, or if only a reward reads the column: such"
-    " rows are unscored, or scored as if nothing matched. Drop the rows with the step `where: COLUMN IS NOT"
-    " NULL`, or fill the column with `derive`.",
+    "A method trains on every row, evaluates every held-out row, and an eval uses the prompt of every row."
+    " A null or empty value in a column that they read makes the stage fail. The compiler checks JSON lines,"
+    " JSON, CSV and inline rows. It checks the first MiB of files above 8 MiB, and the statistics of Parquet"
+    " files up to 16 MiB. It does not check Zstandard files, larger Parquet files or datasets on the hub. The"
+    " diagnostic is a warning if an earlier step may have dropped these rows, or if only a reward reads the"
+    " column: such rows are unscored, or scored as if nothing matched. Drop the rows with the step"
+    " `where: COLUMN IS NOT NULL`, or fill the column with `derive`.",
     wrong=minimal_recipe((_SUMS, "{files: holes.jsonl}"), (_HUNDRED, "test: 1")),
     right=minimal_recipe(
         (_SUMS, "{files: holes.jsonl}"),
@@ -60,13 +62,10 @@ def check_nulls(
     diagnostics: Diagnostics,
 ) -> None:
     for name, stage in resolved.recipe.stages.items():
-        ref = resolved.refs.get((f"stage:{name}", "data"))
-        table = table_of(ref, rows, resolved) if ref else None
-        if ref is None or table is None or not table.null_counts:
-            continue
-        for need in _required_columns(name, stage, table, graphs, trainings):
-            if need.column in table.null_counts:
-                _report(name, need, table, ref.part, diagnostics)
+        for ref, table, path in read_tables(name, resolved, rows):
+            for need in _required_columns(name, stage, table, graphs, trainings) if table.null_counts else ():
+                if need.column in table.null_counts:
+                    _report(path, need, table, ref.part, diagnostics)
 
 
 def _required_columns(
@@ -118,7 +117,7 @@ def _reads(operands: Any, name: str) -> bool:
 
 
 def _report(
-    stage: str, need: _RequiredColumn, table: TableSchema, part: str | None, diagnostics: Diagnostics
+    path: KeyPath, need: _RequiredColumn, table: TableSchema, part: str | None, diagnostics: Diagnostics
 ) -> None:
     gap = table.null_counts[need.column]
     sure = has_certain_nulls(table, part, gap)
@@ -132,7 +131,7 @@ def _report(
         message += ": the stage fails if it reads such a row"
     diagnostics.add(
         NULL_VALUES,
-        ("stages", stage, "data"),
+        path,
         message,
         help=f"add the data step `where: {need.column} IS NOT NULL`, or fill the column with `derive`",
         severity="error" if need.fatal and sure else "warning",

@@ -15,7 +15,8 @@ _HUB = "add an `export` stage: stages save their products in the store"
 _MODEL = "set it in the declaration of the model, under `models`"
 _TOKENS = "the tokenizer defines it: to end turns with it, use {{ eos_token }} in a chat template"
 _HARDWARE = "set it under `hardware`: the compiler plans processes and strategy"
-_EVALUATION = "add an `eval` stage"
+_EVALUATION = "write `evaluate: {eval_steps: N, data: NAME.PART}` in the stage, or add an `eval` stage"
+_EVALUATION_BATCH = "evaluations use the micro-batch of the training, or single rows"
 _RESUME = "posttrain resumes automatically and exactly"
 _MICRO = "set `params.micro_batch_size`: the plan needs a fixed batch size"
 
@@ -78,7 +79,20 @@ _SHARED: Mapping[str, str] = {
         ),
         _HUB,
     ),
-    **dict.fromkeys(("do_train", "do_eval", "do_predict", "eval_strategy", "eval_on_start"), _EVALUATION),
+    **dict.fromkeys(
+        ("do_train", "do_eval", "do_predict", "eval_strategy", "eval_steps", "eval_delay", "eval_on_start"),
+        _EVALUATION,
+    ),
+    **dict.fromkeys(("metric_for_best_model", "greater_is_better"), "set it under `evaluate`"),
+    **dict.fromkeys(
+        (
+            "per_device_eval_batch_size",
+            "eval_accumulation_steps",
+            "prediction_loss_only",
+            "batch_eval_metrics",
+        ),
+        _EVALUATION_BATCH,
+    ),
     **dict.fromkeys(
         ("use_cpu", "fsdp", "fsdp_config", "deepspeed", "parallelism_config", "local_rank"), _HARDWARE
     ),
@@ -91,6 +105,7 @@ _SHARED: Mapping[str, str] = {
     "model_init_kwargs": _MODEL,
     "trust_remote_code": "posttrain does not run code that comes with a model",
     "chat_template_path": _MODEL,
+    "chat_template_kwargs": "set `chat_template_kwargs` of the stage, or the column of that name",
     "eos_token": _TOKENS,
     "pad_token": _TOKENS,
 }

@@ -5,6 +5,8 @@ A test compares this table with the keys that the trainers set.
 
 from collections.abc import Mapping
 
+from posttrain.spec.chat_templates.reserved_arguments import RENDERING_ARGUMENTS
+
 _BATCH = "set `params.batch_size` and `params.micro_batch_size`"
 _LENGTH = "set `params.max_completion_length`"
 _COUNT = "set `params.num_generations`"
@@ -101,22 +103,7 @@ _RESERVED: Mapping[str, Mapping[str, str]] = {
     },
     "gradient_accumulation_kwargs": {"num_steps": _BATCH},
     "chat_template_kwargs": {
-        **dict.fromkeys(
-            (
-                "add_generation_prompt",
-                "continue_final_message",
-                "conversation",
-                "max_length",
-                "padding",
-                "return_assistant_tokens_mask",
-                "return_dict",
-                "return_tensors",
-                "tokenize",
-                "tokenizer_kwargs",
-                "truncation",
-            ),
-            _RENDERED,
-        ),
+        **dict.fromkeys(RENDERING_ARGUMENTS, _RENDERED),
         "chat_template": _MODEL,
         "tools": "tools belong to an environment: declare one under `environments`",
     },

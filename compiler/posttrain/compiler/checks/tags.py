@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
+from posttrain.compiler.model_templates import template_text
 from posttrain.compiler.resolution.lineage import Lineage
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.rewards.graph import RewardGraph
@@ -13,8 +14,9 @@ from posttrain.compiler.text.yaml_tree import KeyPath, ScalarNode, node_at, walk
 from posttrain.spec.artifact_stages import Generate
 from posttrain.spec.diagnostic import Code, Label
 from posttrain.spec.eval_stages import Evaluate
-from posttrain.spec.model_declaration import Model, Tokenizer
+from posttrain.spec.model_declaration import Model
 from posttrain.spec.suggestions import closest_match
+from posttrain.spec.tokenizer_declaration import Tokenizer
 from posttrain.spec.train_stage import Train
 
 _TOKENIZER = "tokenizer: {init: characters}"
@@ -73,7 +75,7 @@ def _model_rewards(resolved: ResolvedRecipe, lineages: Mapping[str, Lineage]) ->
         thing, _, name = owner.partition(":")
         stage = resolved.recipe.stages.get(name) if thing == "stage" else None
         reward = stage.reward if isinstance(stage, Train | Evaluate | Generate) else None
-        line = lineages.get(ref.node)
+        line = lineages.get(ref.product)
         if reward is not None and line is not None and line.origin and role.partition(":")[0] == "model":
             found[line.origin, reward] = None
     return list(found)
@@ -126,7 +128,7 @@ def missing_characters(text: str, tokenizer: Tokenizer) -> str:
     """Return the characters of a text that a character tokenizer does not have."""
     if tokenizer.init != "characters":
         return ""
-    for word in sorted(tokenizer.added_tokens, key=len, reverse=True):
+    for word in sorted(tokenizer.new_tokens, key=len, reverse=True):
         text = text.replace(word, "") if word else text
     return "".join(dict.fromkeys(character for character in text if character not in tokenizer.alphabet))
 
@@ -154,6 +156,5 @@ def _declared_tags(model: Model) -> list[str]:
 
 def _other_tags(model: Model, read: ReadFile) -> list[str]:
     """Return other texts that look like tags: added tokens, and tags in the chat template."""
-    words = model.tokenizer.added_tokens if model.tokenizer is not None else []
-    data = read(model.chat_template) if model.chat_template is not None else None
-    return [*words, *_TAG.findall((data or b"").decode("utf-8", "replace"))]
+    words = model.tokenizer.new_tokens if model.tokenizer is not None else []
+    return [*words, *_TAG.findall(template_text(model, read) or "")]

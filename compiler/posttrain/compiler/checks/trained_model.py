@@ -8,11 +8,12 @@ from posttrain.compiler.resolution.lineage import Lineage
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.stages.train_stage import CheckedTraining
 from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.spec.adapter_declaration import Adapter
 from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.declaration_fields import is_explicitly_set
 from posttrain.spec.extension import Method
 from posttrain.spec.hardware import Placement, Rollouts
-from posttrain.spec.model_declaration import Adapter, Model
+from posttrain.spec.model_declaration import Model
 from posttrain.spec.record import record
 from posttrain.spec.train_stage import Train
 

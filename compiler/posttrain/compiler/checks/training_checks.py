@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from posttrain.compiler.checks import (
+    adapter_combinations,
     adapter_config,
     adapter_handoff,
+    adapter_patterns,
     checkpoint_alignment,
     context_length,
     hyperparameter_ranges,
@@ -12,6 +14,7 @@ from posttrain.compiler.checks import (
     lm_head_adapter,
     packing,
     trl_args,
+    untrained_tokens,
 )
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
@@ -30,10 +33,13 @@ _CHECKS: tuple[Check, ...] = (
     context_length.check_training_lengths,
     checkpoint_alignment.check_save_steps,
     adapter_config.check_target_modules,
+    adapter_patterns.check_adapter_patterns,
+    adapter_combinations.check_adapter_combinations,
     adapter_config.check_lora_scale,
     adapter_config.check_quantized_training,
     adapter_config.check_lora_dropout,
     lm_head_adapter.check_lm_head_adapter,
+    untrained_tokens.check_untrained_tokens,
     packing.check_packing,
     adapter_handoff.check_reference,
 )
@@ -44,7 +50,10 @@ CODES = (
     *context_length.CODES,
     *checkpoint_alignment.CODES,
     *adapter_config.CODES,
+    *adapter_patterns.CODES,
+    *adapter_combinations.CODES,
     *lm_head_adapter.CODES,
+    *untrained_tokens.CODES,
     *packing.CODES,
     *adapter_handoff.CODES,
 )
@@ -64,5 +73,6 @@ def check_training_stages(
             check(subject, diagnostics)
         previous = by_name.get(subject.previous_stage or "")
         adapter_handoff.check_existing_adapter(subject, previous, diagnostics)
+        adapter_combinations.check_continued_reference(subject, previous, diagnostics)
     adapter_handoff.check_generative_models(resolved, trainings, request, diagnostics)
     adapter_handoff.check_scoring_models(resolved, trainings, request.catalog, diagnostics)

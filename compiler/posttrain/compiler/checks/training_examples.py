@@ -1,11 +1,7 @@
 """The example recipes of the training diagnostics: one on a published model, one with preference pairs."""
 
-from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_MODEL, MINIMAL_RECIPE, minimal_recipe
 
-_FROM_SCRATCH = (
-    "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n   "
-    " tokenizer: {init: characters}\n"
-)
 _PUBLISHED = "    from: Qwen/Qwen2.5-0.5B-Instruct\n    revision: 7ae557604adf67be50417f59c2c2f167def9a775\n"
 _TRAIN = "{train: sft, model: base, data: sums.train, params: {epochs: 1, batch_size: 4}}"
 _STEPS = "      - split: {test: 100}\n"
@@ -14,7 +10,7 @@ _PAIRS = "      - derive: {chosen: completion, rejected: \"'7'\"}\n"
 
 def published_example(*changes: tuple[str, str]) -> str:
     """Return the minimal recipe with a published model."""
-    return minimal_recipe((_FROM_SCRATCH, _PUBLISHED), *changes)
+    return minimal_recipe((MINIMAL_MODEL, _PUBLISHED), *changes)
 
 
 def training_example(stage: str, *, hub: bool = False) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 from posttrain.compiler.data import data_codes
@@ -13,11 +13,14 @@ from posttrain.compiler.parsing.validation_diagnostics import validate
 from posttrain.compiler.resolution.references import Ref
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath, ScalarNode, node_at
+from posttrain.compiler.user_files import user_file
 from posttrain.spec.column_types import Columns
 from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.diagnostic import Label, Span
 from posttrain.spec.extension import DataOp, Extension
-from posttrain.spec.step_params.data_params import ExtensionOperation, Operation
+from posttrain.spec.plan import UserFile
+from posttrain.spec.record import record
+from posttrain.spec.step_params.data_params import STEP_FILE_PREFIX, ExtensionOperation, Operation
 from posttrain.spec.suggestions import hint
 
 _CODE_OF_ERROR = {
@@ -28,7 +31,16 @@ _CODE_OF_ERROR = {
 }
 # Steps that do not change the columns: the steps after an invalid one can still be checked.
 _COLUMN_PRESERVING = ("where", "sort", "dedup", "sample", "split")
-LoweredStep = tuple[list[Operation], TableSchema, Extension | None]
+
+
+@record
+class LoweredStep:
+    """A data step after lowering: its operations, the table after it, its extension and its user files."""
+
+    operations: list[Operation]
+    table: TableSchema
+    extension: Extension | None = None
+    files: Mapping[str, UserFile] = field(default_factory=dict[str, UserFile])
 
 
 def lower_step(
@@ -50,7 +62,7 @@ def lower_step(
         try:
             operations, after = relational(value, table, seed, others)
             after = replace(_with_nulls(name, value, table, after), turn_fields={})
-            return operations, after, None
+            return LoweredStep(operations, after)
         except StepError as error:
             _report(error, (*path, name, *error.path), diagnostics)
             return None
@@ -138,7 +150,7 @@ def _lower_extension_step(
     others: Mapping[str, TableSchema],
     request: CompileRequest,
     diagnostics: Diagnostics,
-) -> tuple[list[Operation], TableSchema, Extension | None] | None:
+) -> LoweredStep | None:
     params = validate(op.params, node_at(diagnostics.root, path)[0], path, diagnostics)
     other = op.other_dataset(params) if params is not None else None
     if params is None or (other is not None and not _check_other_dataset(other, others, path, diagnostics)):
@@ -151,6 +163,12 @@ def _lower_extension_step(
     except ValueError as error:
         diagnostics.add(data_codes.BAD_STEP, path, str(error))
         return None
+    files: dict[str, UserFile] = {}
+    for name in op.files(params):
+        read = user_file(name, path, request, diagnostics)
+        if read is None:
+            return None
+        files[f"{STEP_FILE_PREFIX}{name}"] = read[0]
     operation = ExtensionOperation(
         op=op.name,
         entry=request.catalog.entry("data", op.name),
@@ -161,7 +179,7 @@ def _lower_extension_step(
     parts = {part: op.rows(params, rows) for part, rows in table.parts.items()}
     exact = table.exact and op.exact
     after = replace(table, columns=columns, parts=parts, exact=exact, null_counts={}, turn_fields={})
-    return [operation], after, op
+    return LoweredStep([operation], after, op, files)
 
 
 def check_part(

@@ -16,7 +16,7 @@ from posttrain.compiler.seeds import seed_for
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.compiler.text.yaml_tree import KeyPath, node_at
 from posttrain.compiler.user_files import large_user_file
-from posttrain.spec.artifact_stages import Generate
+from posttrain.spec.artifact_stages import Generate, Script, ScriptOutput
 from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.extension import Extension, Params, Source
 from posttrain.spec.plan import UserFile
@@ -67,10 +67,13 @@ def table_of(ref: Ref, done: Mapping[str, CompiledDataset], resolved: ResolvedRe
 def generated_table(
     ref: Ref, done: Mapping[str, CompiledDataset], resolved: ResolvedRecipe
 ) -> TableSchema | None:
-    """Return the schema of the rows of a generate stage: its input columns and the generated columns."""
+    """Return the schema of the rows of a stage: the declared columns of a script, or the input columns of a
+    generate stage and the generated columns."""
+    stage = resolved.recipe.stages.get(ref.name)
+    if isinstance(stage, Script):
+        return _script_table(stage, ref.output)
     source = resolved.refs.get((f"stage:{ref.name}", "data"))
     below = table_of(source, done, resolved) if source else None
-    stage = resolved.recipe.stages.get(ref.name)
     if below is None or not isinstance(stage, Generate):
         return None
     columns = generated_columns(stage, below.columns)
@@ -82,6 +85,14 @@ def generated_table(
     return TableSchema(
         columns=columns, parts={"all": generated}, exact=False, estimated_parts=_ALL, estimate_source=note
     )
+
+
+def _script_table(stage: Script, name: str | None) -> TableSchema | None:
+    """Return the schema of the rows that a script declares. Their number is known after its run."""
+    output = stage.outputs.get(name or "")
+    if not isinstance(output, ScriptOutput) or output.rows is None:
+        return None
+    return TableSchema(columns=output.rows, exact=False)
 
 
 def _compile_dataset(
@@ -99,6 +110,7 @@ def _compile_dataset(
         return None
     others = _other_tables(name, resolved, done, diagnostics)
     table, operations, used = start.table, list(start.operations), list(start.extensions)
+    files = dict(start.files)
     steps, has_errors = resolved.recipe.datasets[name].steps, False
     path: KeyPath = ("datasets", name, "steps")
     for index, step in enumerate(steps):
@@ -111,9 +123,10 @@ def _compile_dataset(
                 return None
             table = remaining
             continue
-        more, table, op = lowered
-        operations += more
-        used += [op] if op else []
+        table = lowered.table
+        operations += lowered.operations
+        used += [lowered.extension] if lowered.extension else []
+        files |= lowered.files
     if has_errors:
         return None
     return CompiledDataset(
@@ -122,7 +135,7 @@ def _compile_dataset(
         params=start.params,
         operations=tuple(operations),
         extensions=tuple(used),
-        files=start.files,
+        files=files,
         pinned=start.pinned,
     )
 
@@ -252,5 +265,5 @@ def _other_tables(
             continue
         if "mix" in step and not check_part(ref, table, (*path, "mix", key), diagnostics, key=True):
             continue
-        others[f"{ref.name}.{ref.part}" if ref.part else ref.name] = table
+        others[ref.text] = table
     return others

@@ -10,6 +10,7 @@ from posttrain.spec.recipe import VERBS, Header, Recipe
 from posttrain.spec.stage import Stage
 
 _MAX_SHOWN = 3
+_MAX_METHODS = 6
 _METHOD_PARAMS = "`stages.NAME.params`"
 _TOP = "the recipe, at its top"
 _OVERLAY_KEYS = ("extends", "profiles", "matrix")
@@ -30,8 +31,16 @@ def _listed_location(word: str, legal: Collection[str]) -> str:
         if word in keys and not _is_same_section(keys, legal):
             return f"`{word}` belongs in {place}"
         if word in keys and place == _METHOD_PARAMS:
-            return f"`{word}` is a parameter of other methods"
+            return f"`{word}` is a parameter of {_methods_with(word)}"
     return ""
+
+
+def _methods_with(parameter: str) -> str:
+    methods: str = load_table("foreign_keys")["methods"].get(parameter, "")
+    names = [f"`{name}`" for name in methods.split()] or ["other methods"]
+    if len(names) > _MAX_METHODS:
+        names = [*names[: _MAX_METHODS - 1], f"{len(names) - _MAX_METHODS + 1} other methods"]
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _declared_location(word: str, legal: Collection[str]) -> str:

@@ -59,6 +59,13 @@ def key_hint(word: str, legal: Iterable[str], *, what: str) -> tuple[str, str | 
     return "; ".join(filter(None, (note, did_you_mean(meant, known, what)))), meant
 
 
+def value_hint(key: str, text: str) -> tuple[str, str | None]:
+    """The help for a value that other tools have for a key, and its replacement; empty for other values."""
+    row = _table()["values"].get(key, {}).get(text.lower(), {})
+    replace = row.get("write")
+    return f"write `{replace}`" if replace else row.get("note", ""), replace
+
+
 def op_hint(word: str, legal: Iterable[str]) -> tuple[str, str | None]:
     """The help for an unknown reward op, and its replacement if it is unambiguous."""
     known, folded = sorted(legal), _normalize(word)

@@ -85,7 +85,8 @@ def _step_change(
 ) -> StepChange:
     def same(old: StepInput, new: StepInput) -> bool:
         paired = pairs.get(new.step)
-        return paired is not None and paired.id == old.step and old.part == new.part
+        same_rows = (old.part, old.output) == (new.part, new.output)
+        return paired is not None and paired.id == old.step and same_rows
 
     own = tuple(step_differences(before, step, seeds, same)) if before else ()
     changed = [source.step for source in step.inputs.values() if others[source.step].status != "same"]
@@ -114,9 +115,9 @@ def _inputs_changed(step: Step, before: Step) -> bool:
     return _input_sources(step) != _input_sources(before)
 
 
-def _input_sources(step: Step) -> Sequence[tuple[str, str, str | None]]:
+def _input_sources(step: Step) -> Sequence[tuple[str | None, ...]]:
     inputs = sorted(step.inputs.items())
-    return [(role, given.step.partition("@")[0], given.part) for role, given in inputs]
+    return [(role, given.step.partition("@")[0], given.part, given.output) for role, given in inputs]
 
 
 def _plan_field_differences(before: Plan, after: Plan) -> list[Difference]:

@@ -92,8 +92,7 @@ def _input_differences(
 def _input_name(source: StepInput | None) -> Any:
     if source is None:
         return ABSENT
-    name = source.step.removeprefix("models.").removeprefix("datasets.")
-    return f"{name}.{source.part}" if source.part else name
+    return source.reference.removeprefix("models.").removeprefix("datasets.")
 
 
 def _setting_differences(before: Step, after: Step) -> Iterator[Difference]:

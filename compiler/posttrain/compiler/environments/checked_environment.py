@@ -31,6 +31,10 @@ class CheckedEnvironment:
         own, on_error = self.kind.range(self.params), self.declared.on_error
         return own if isinstance(on_error, str) else own.join(Interval(float(on_error), float(on_error)))
 
+    @property
+    def _has_tools(self) -> bool:
+        return self.kind.action_format(self.params) == "tools"
+
     def step_params(self) -> EnvironmentParams:
         """The environment as step parameters: everything that its episodes depend on."""
         own, declared = self.kind.range(self.params), self.declared
@@ -41,6 +45,7 @@ class CheckedEnvironment:
             max_turns=declared.max_turns,
             max_turn_tokens=declared.max_turn_tokens,
             observation_template=declared.observation_template,
+            observation_role=declared.observation_role if self._has_tools else None,
             timeout_seconds=declared.timeout_seconds,
             on_error=declared.on_error,
             columns=tuple(self.columns),

@@ -32,8 +32,12 @@ class CostConstants(NamedTuple):
     layer_decode_seconds_vllm: Bounds
     process_start_seconds: Bounds  # before the first step, without the weights
     disk_bytes_per_second: Bounds
+    # Bandwidth of a collective operation in one direction, for each device: within a node, between nodes.
+    link_bytes_per_second: Bounds
+    network_bytes_per_second: Bounds
     context_bytes: float  # of a process: the CUDA context, or on a CPU Python with its libraries
     nccl_bytes: float
+    nccl_network_bytes: float  # in addition, with several nodes
     allocator_slack: float  # of temporary memory
     vllm_graph_bytes: float
     vllm_asleep_bytes: float
@@ -42,6 +46,7 @@ class CostConstants(NamedTuple):
 _IN_GIB = {
     "context_bytes": "context_gib",
     "nccl_bytes": "nccl_gib",
+    "nccl_network_bytes": "nccl_network_gib",
     "vllm_graph_bytes": "vllm_graphs_gib",
     "vllm_asleep_bytes": "vllm_asleep_gib",
 }

@@ -1,6 +1,6 @@
 """The parameter counts of a shape, in closed form: every matrix by name, and sums over them.
 
-The names are those of the modules in transformers, to check and count the targets of adapters. Each matrix
+The names are those of the modules in transformers, to check the targets of adapters. Each matrix
 has a part (attention, MLP, experts, head), because quantization and sharding treat the parts differently.
 """
 
@@ -52,6 +52,11 @@ def layer_blocks(shape: Shape) -> tuple[Block, ...]:
     return tuple(_block(shape, count, *kind) for kind, count in counts.items())
 
 
+def layer_matrices(shape: Shape, layer: int) -> tuple[Matrix, ...]:
+    """Return the matrices of one layer."""
+    return _block(shape, 1, _mixer_kind(shape, layer), _mlp_kind(shape, layer)).matrices
+
+
 @functools.lru_cache(maxsize=256)
 def count_parameters(shape: Shape) -> int:
     """Return the number of all parameters as in transformers: tied embeddings count once."""
@@ -99,7 +104,7 @@ def final_norm_parameters(shape: Shape) -> int:
 
 def linear_module_names(shape: Shape) -> tuple[str, ...]:
     """Return the modules that an adapter supports. Experts are not separate modules."""
-    found = (m.name for b in layer_blocks(shape) for m in b.matrices if _is_adaptable(m))
+    found = (m.name for b in layer_blocks(shape) for m in b.matrices if is_adaptable(m))
     return tuple(dict.fromkeys(found))
 
 
@@ -110,7 +115,7 @@ def adapter_parameters(shape: Shape, targets: Iterable[str], rank: int) -> int:
         b.layers * rank * (m.inputs + m.outputs)
         for b in layer_blocks(shape)
         for m in b.matrices
-        if _is_adaptable(m) and m.name in adapted
+        if is_adaptable(m) and m.name in adapted
     )
 
 
@@ -118,11 +123,12 @@ def quantizable_parameters(shape: Shape) -> int:
     """Return the elements that 4-bit loading converts: the matrices of linear layers, but not embeddings,
     head, norms, biases, or experts in one three-dimensional tensor."""
     return sum(
-        b.layers * m.inputs * m.outputs for b in layer_blocks(shape) for m in b.matrices if _is_adaptable(m)
+        b.layers * m.inputs * m.outputs for b in layer_blocks(shape) for m in b.matrices if is_adaptable(m)
     )
 
 
-def _is_adaptable(matrix: Matrix) -> bool:
+def is_adaptable(matrix: Matrix) -> bool:
+    """Whether a matrix is a linear module of its own, which an adapter can target."""
     return matrix.copies == 1 and matrix.part != "router"
 
 

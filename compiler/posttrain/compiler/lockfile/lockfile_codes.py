@@ -1,6 +1,6 @@
 """The diagnostic code of lockfiles."""
 
-from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_INIT, MINIMAL_RECIPE, minimal_recipe
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.lockfile import format_lock
 
@@ -14,7 +14,7 @@ STALE_LOCK = Code(
     " review the changes before you commit it.",
     wrong=minimal_recipe(
         (
-            "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n",
+            MINIMAL_INIT,
             "    from: Qwen/Qwen2.5-0.5B\n",
         ),
         ("    tokenizer: {init: characters}\n", ""),

@@ -2,19 +2,17 @@
 
 from collections.abc import Mapping
 
-from posttrain.compiler.facts.parameter_counts import (
-    adapter_parameters,
-    count_parameters,
-    linear_module_names,
-)
+from posttrain.compiler.facts.parameter_counts import count_parameters
+from posttrain.compiler.facts.trained_parameters import trained_parameter_count
 from posttrain.compiler.lowering.draft_parts import Draft
 from posttrain.compiler.memory.model_states import OPTIMIZER_STATE_BYTES
 from posttrain.compiler.resolution.lineage import trains_in_float32, weight_element_size
 from posttrain.compiler.semantic_checks import CheckedRecipe
 from posttrain.compiler.stages.train_stage import CheckedTraining
+from posttrain.spec.adapter_declaration import Adapter
 from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.canonical_json import Json
-from posttrain.spec.model_declaration import Adapter, Model
+from posttrain.spec.model_declaration import Model
 from posttrain.spec.step_params.artifact_params import ExportStepParams
 
 _GB = 1 << 30
@@ -36,9 +34,10 @@ def with_disk_estimate(node: str, draft: Draft, checked: CheckedRecipe) -> Mappi
     stored = count_parameters(shape) * weight_element_size(model)
     found: dict[str, float] = {"disk_gb": stored / _GB}
     if draft.kind == "export" and isinstance(draft.params, ExportStepParams) and not draft.params.merge:
-        found["disk_gb"] = (_adapter_bytes(adapter, shape) if adapter else stored) / _GB
+        found["disk_gb"] = (_adapter_bytes(adapter, shape, model) if adapter else stored) / _GB
     if draft.kind == "train":
-        product = _adapter_bytes(adapter, shape) if adapter else stored
+        kept = adapter.as_trained() if adapter is not None else None
+        product = _adapter_bytes(kept, shape, model) if kept else stored
         checkpoint = _checkpoint_bytes(checked.trainings[name], adapter, shape, model)
         # A checkpoint is deleted only after the next one is complete.
         most = dict(checked.trainings[name].params).get("save_total_limit", 1) + 1
@@ -46,12 +45,9 @@ def with_disk_estimate(node: str, draft: Draft, checked: CheckedRecipe) -> Mappi
     return {**(draft.estimate or {}), **{key: round(value, 6) for key, value in found.items()}}
 
 
-def _adapter_bytes(adapter: Adapter, shape: Shape) -> int:
-    named = adapter.target_modules
-    if named == "all-linear":
-        named = linear_module_names(shape)
-    targets = shape.architecture.lora if named == "auto" else named
-    return adapter_parameters(shape, targets, adapter.r) * _ADAPTER_ELEMENT
+def _adapter_bytes(adapter: Adapter, shape: Shape, model: Model) -> int:
+    tokens = len(model.tokenizer.new_tokens) if model.tokenizer is not None else 0
+    return (trained_parameter_count(adapter, shape, added_tokens=tokens) or 0) * _ADAPTER_ELEMENT
 
 
 def _checkpoint_bytes(
@@ -60,7 +56,7 @@ def _checkpoint_bytes(
     """The bytes of one checkpoint: the trained weights, and the optimizer states."""
     wide, narrow = OPTIMIZER_STATE_BYTES["adamw"]
     if adapter is not None:
-        return _adapter_bytes(adapter, shape) * (1 + wide / _ADAPTER_ELEMENT)
+        return _adapter_bytes(adapter, shape, model) * (1 + wide / _ADAPTER_ELEMENT)
     element = 4 if trains_in_float32(model) else weight_element_size(model)
     models = 2 if training.method.footprint.has_value_model(training.params) else 1
     return models * count_parameters(shape) * (element + (wide if element == 4 else narrow))

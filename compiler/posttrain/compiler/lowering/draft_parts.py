@@ -31,6 +31,8 @@ class Draft:
     # The parts of the launch that belong in the key: `micro_batch_size`, `processes`.
     launch_parts: Callable[[Launch], frozenset[str]] = lambda _: frozenset()
     used: tuple[Extension, ...] = ()
+    # Distributions that the step needs in addition to those of the extensions. Their versions are in the key.
+    stack: tuple[str, ...] = ()
     inputs: Mapping[str, StepInput] = field(default_factory=dict[str, StepInput])
     files: Mapping[str, UserFile] = field(default_factory=dict[str, UserFile])
     expect: Mapping[str, Json] = field(default_factory=dict[str, Json])
@@ -48,7 +50,7 @@ def step_id(thing: str, name: str) -> str:
 
 
 def step_input(ref: Ref) -> StepInput:
-    return StepInput(step=step_id(ref.kind, ref.name), part=ref.part)
+    return StepInput(step=step_id(ref.kind, ref.name), part=ref.part, output=ref.output)
 
 
 def step_inputs(name: str, checked: CheckedRecipe, *roles: str) -> dict[str, StepInput]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from posttrain.compiler.checks.trl_args import config_arguments
 from posttrain.compiler.stages.train_stage import CheckedTraining
+from posttrain.spec.adapter_declaration import Adapter
 from posttrain.spec.architectures.model_shapes import Shape
-from posttrain.spec.model_declaration import Adapter
 from posttrain.spec.plan import Launch
 from posttrain.spec.record import record
 
@@ -94,7 +94,7 @@ def _keeps_dropout(step: TrainingOnLaunch) -> bool:
 
 def _has_dropout(step: TrainingOnLaunch) -> bool:
     """Whether the model has dropout, or may have: the architecture is unknown."""
-    lora = step.adapter is not None and step.adapter.type != "full" and step.adapter.lora_dropout > 0
+    lora = step.adapter is not None and step.adapter.dropout > 0
     model = step.shape is None or step.shape.architecture.dropout
     return (lora or model) and _keeps_dropout(step)
 

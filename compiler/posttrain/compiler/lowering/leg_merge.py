@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 
 from posttrain.compiler.parsing.matrix import Leg
-from posttrain.spec.plan import Plan, Step, StepInput
+from posttrain.spec.plan import Plan, Step
 from posttrain.spec.record import record
 
 
@@ -60,6 +60,6 @@ def _distinguishes(legs: Sequence[Leg], places: Sequence[_LegStep], names: Seque
 
 
 def _with_merged_ids(step: Step, id: str, leg: str, ids: Mapping[str, str]) -> Step:
-    inputs = {role: StepInput(step=ids[given.step], part=given.part) for role, given in step.inputs.items()}
+    inputs = {role: given.model_copy(update={"step": ids[given.step]}) for role, given in step.inputs.items()}
     gates = tuple(ids[gate] for gate in step.gates)
     return step.model_copy(update={"id": id, "leg": leg, "inputs": inputs, "gates": gates})

@@ -137,7 +137,8 @@ def _key_values(
     extension = request.catalog.find(*drafted.entry)
     assert extension is not None, f"the catalog has {drafted.entry}"
     used = {f"{type(e).__name__.lower()}:{e.name}": e for e in (extension, *drafted.used)}
-    stack = sorted({name for e in used.values() for name in e.stack})
+    known = [name for name in drafted.stack if name in request.stack]
+    stack = sorted({*known, *(name for e in used.values() for name in e.stack)})
     environment = {"image": image} if image else {name: request.stack.get(name) for name in stack}
     values: dict[str, Any] = {
         "kind": drafted.kind,
@@ -151,7 +152,7 @@ def _key_values(
     if PROCESSES in launch_parts:
         values["launch.processes"] = drafted.launch.processes
     for role, given in drafted.inputs.items():
-        values[f"input.{role}"] = {"key": before[given.step].key, "part": given.part}
+        values[f"input.{role}"] = given.key_value(before[given.step].key)
     for role, file in drafted.files.items():
         values[f"file.{role}"] = file.sha256
     return values

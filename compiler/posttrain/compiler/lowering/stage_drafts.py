@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Literal, cast
 
 from posttrain.compiler.checks.inloop_eval import round_up_to_boundary
+from posttrain.compiler.facts.trained_parameters import trained_parameter_count
 from posttrain.compiler.lowering.draft_parts import (
     Draft,
     compute_resources,
@@ -18,21 +19,26 @@ from posttrain.compiler.lowering.draft_parts import (
     with_reward,
 )
 from posttrain.compiler.lowering.launch_key import TrainingOnLaunch, launch_key_parts
-from posttrain.compiler.resolution.lineage import trains_in_float32
+from posttrain.compiler.resolution.lineage import Lineage, trains_in_float32
 from posttrain.compiler.seeds import seed_for
 from posttrain.compiler.semantic_checks import CheckedRecipe
 from posttrain.compiler.stages.branches import lower_branch
+from posttrain.compiler.stages.held_out import CheckedHeldOut
 from posttrain.compiler.stages.inference import sampling_params
-from posttrain.spec.artifact_stages import Export, Generate, Script
+from posttrain.compiler.stages.script_stage import script_arguments, script_stack
+from posttrain.spec.artifact_stages import Export, Generate, Script, ScriptOutput
+from posttrain.spec.canonical_json import Json
 from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.eval_stages import Benchmark, Evaluate, Gate
 from posttrain.spec.inference import Sampling
 from posttrain.spec.plan import Launch, Resources, StepInput
 from posttrain.spec.process_variables import HUB_CREDENTIAL
+from posttrain.spec.step_params.adapter_options import AdapterOptions, adapter_options
 from posttrain.spec.step_params.artifact_params import (
     ExportStepParams,
     GenerateStepParams,
     HubAccess,
+    OutputOptions,
     PushTarget,
     ScriptStepParams,
 )
@@ -42,16 +48,19 @@ from posttrain.spec.step_params.eval_params import (
     EvalStepParams,
     GateStepParams,
 )
-from posttrain.spec.step_params.train_params import AdapterOptions, InLoopEvalOptions, TrainStepParams
+from posttrain.spec.step_params.train_params import (
+    HELD_OUT_ROLE,
+    InLoopEvalOptions,
+    TrainStepParams,
+)
 from posttrain.spec.train_stage import InLoopEval, Train
 
 
 def _train(name: str, stage: Train, checked: CheckedRecipe) -> Draft:
     training = checked.trainings[name]
-    schedule, graph = training.schedule, training.graph
+    graph = training.graph
     environment = checked.environments.get(stage.environment or "")
     evals = _inloop_drafts(stage.evaluate, checked)
-    adapter = checked.lineages[f"stage:{name}"].adapter
     drafted = Draft(
         kind="train",
         resources=compute_resources(checked),
@@ -61,24 +70,59 @@ def _train(name: str, stage: Train, checked: CheckedRecipe) -> Draft:
             params=dump_declaration(training.params),
             trl=stage.trl,
             prompts=stage.prompts,
-            adapter=AdapterOptions(**dict(adapter)) if adapter else None,
+            chat_template_kwargs=stage.chat_template_kwargs,
+            adapter=_adapter_options(name, checked),
             reward=graph.step_params() if graph else None,
             access=graph.endpoint_access() if graph else None,
             environment=environment.step_params() if environment else None,
             hosting=environment.neutral_params() if environment else None,
-            evaluate=_inloop_options(stage.evaluate, evals, training.boundary),
+            evaluate=_inloop_options(stage.evaluate, evals, checked.held_out.get(name), training.boundary),
             seed=stage_seed(name, checked),
             weights_dtype=_weights_dtype(name, checked),
         ),
         neutral=frozenset(f"params.{each}" for each in training.method.neutral(training.params)),
         launch_parts=lambda launch: launch_key_parts(_on_launch(name, launch, checked)),
         used=(training.method,),
-        inputs=step_inputs(name, checked, "model", "data", "reference", *reward_model_roles(name, checked)),
-        expect={"steps": schedule.steps} if schedule else {},
+        inputs=step_inputs(
+            name, checked, "model", "data", HELD_OUT_ROLE, "reference", *reward_model_roles(name, checked)
+        ),
+        expect=_expected_facts(name, checked),
     )
     return _with_inloop_evals(
         with_environment(with_reward(drafted, graph), environment), name, evals, checked
     )
+
+
+def _adapter_options(name: str, checked: CheckedRecipe) -> AdapterOptions | None:
+    line = checked.lineages[f"stage:{name}"]
+    return None if line.adapter is None else adapter_options(line.adapter, _added_tokens(line, checked))
+
+
+def _added_tokens(line: Lineage, checked: CheckedRecipe) -> tuple[str, ...]:
+    """The tokens that the tokenizer of the declared model adds."""
+    origin = checked.resolved.recipe.models.get(line.origin or "")
+    tokenizer = origin.tokenizer if origin is not None else None
+    return tokenizer.new_tokens if tokenizer is not None else ()
+
+
+def _expected_facts(name: str, checked: CheckedRecipe) -> dict[str, Json]:
+    """The optimizer steps and the number of trained parameters of a training stage, where they are known."""
+    schedule, line = checked.trainings[name].schedule, checked.lineages[f"stage:{name}"]
+    shape = checked.shapes.get(line.origin or "")
+    found: dict[str, Json] = {} if schedule is None else {"steps": schedule.steps}
+    scorer = checked.trainings[name].method.product == "scorer"
+    if shape is None:
+        return found
+    tokens = len(_added_tokens(line, checked))
+    shapes = [shape]
+    if line.origin in checked.estimated_vocabularies:
+        shapes.append(shape._replace(vocab=shape.vocab + 1))
+    counts = {
+        trained_parameter_count(line.adapter, each, scorer=scorer, added_tokens=tokens) for each in shapes
+    }
+    # More than one count: it depends on a number of embeddings that is an estimate.
+    trained = counts.pop() if len(counts) == 1 else None
+    return found if trained is None else {**found, "trained_parameters": trained}
 
 
 def _on_launch(name: str, launch: Launch, checked: CheckedRecipe) -> TrainingOnLaunch:
@@ -109,15 +153,21 @@ def _inloop_drafts(during: InLoopEval | None, checked: CheckedRecipe) -> dict[st
 
 
 def _inloop_options(
-    during: InLoopEval | None, evals: Mapping[str, Draft], boundary: int | None
+    during: InLoopEval | None,
+    evals: Mapping[str, Draft],
+    held_out: CheckedHeldOut | None,
+    boundary: int | None,
 ) -> InLoopEvalOptions | None:
     if during is None:
         return None
+    on_rows = held_out.named_metrics.get(during.metric_for_best_model or "") if held_out else None
+    direction = on_rows is None or not on_rows.lower_is_better
     return InLoopEvalOptions(
         eval_steps=round_up_to_boundary(during.eval_steps, boundary or 1),
         evals={each: cast(EvalStepParams, one.params) for each, one in evals.items()},
+        metrics=held_out.step_params() if held_out else None,
         metric_for_best_model=during.metric_for_best_model,
-        greater_is_better=during.greater_is_better,
+        greater_is_better=direction if during.greater_is_better is None else during.greater_is_better,
         early_stopping_threshold=during.early_stopping_threshold,
         early_stopping_patience=during.early_stopping_patience,
         keep=during.keep,
@@ -158,6 +208,7 @@ def _evaluate(name: str, stage: Evaluate, checked: CheckedRecipe) -> Draft:
         entry=("verb", "eval"),
         params=EvalStepParams(
             prompts=inference.prompt_config.prompts,
+            chat_template_kwargs=stage.chat_template_kwargs,
             few_shot=inference.prompt_config.shots,
             models=inference.models,
             access=endpoint_access(found.graph, inference),
@@ -234,13 +285,14 @@ def _gate(name: str, stage: Gate, checked: CheckedRecipe) -> Draft:
 def _export(name: str, stage: Export, checked: CheckedRecipe) -> Draft:
     push, inputs = stage.push, step_inputs(name, checked, "model")
     if push is None:
-        params = ExportStepParams(merge=stage.merge)
+        params = ExportStepParams(merge=stage.merge, max_shard_size=stage.max_shard_size)
         return Draft(kind="export", entry=("verb", "export"), params=params, inputs=inputs)
     return Draft(
         kind="export",
         entry=("verb", "export"),
         params=ExportStepParams(
             merge=stage.merge,
+            max_shard_size=stage.max_shard_size,
             push=PushTarget(hub=push.hub, folder=push.folder, private=push.private, revision=push.revision),
             access=HubAccess(token=push.token.env),
         ),
@@ -260,6 +312,7 @@ def _generate(name: str, stage: Generate, checked: CheckedRecipe) -> Draft:
         entry=("verb", "generate"),
         params=GenerateStepParams(
             prompts=inference.prompt_config.prompts,
+            chat_template_kwargs=stage.chat_template_kwargs,
             few_shot=inference.prompt_config.shots,
             models=inference.models,
             access=endpoint_access(graph, inference),
@@ -277,14 +330,27 @@ def _generate(name: str, stage: Generate, checked: CheckedRecipe) -> Draft:
 
 
 def _script(name: str, stage: Script, checked: CheckedRecipe) -> Draft:
+    cpus = stage.cpus or checked.resolved.recipe.hardware.cpus or 1
     return Draft(
         kind="script",
         entry=("verb", "script"),
-        params=ScriptStepParams(command=stage.script, seed=stage_seed(name, checked)),
+        params=ScriptStepParams(
+            command=(*stage.script, *script_arguments(stage.args)),
+            seed=stage_seed(name, checked),
+            outputs={each: _output_options(output) for each, output in stage.outputs.items()},
+            requires=stage.requires,
+        ),
+        stack=script_stack(stage),
         inputs=step_inputs(name, checked, *stage.inputs),
         files=checked.files.get(name, {}),
-        resources=Resources(network=stage.network),
+        resources=Resources(cpus=cpus, gpus=stage.gpus, network=stage.network),
     )
+
+
+def _output_options(output: Literal["model"] | ScriptOutput) -> OutputOptions:
+    if isinstance(output, str):
+        return OutputOptions(columns=None, like=None)
+    return OutputOptions(columns=output.rows, like=output.like)
 
 
 STAGE_DRAFTERS: dict[type, Callable[[str, Any, CheckedRecipe], Draft]] = {

@@ -10,14 +10,15 @@ from posttrain.compiler.lowering.draft_parts import (
 )
 from posttrain.compiler.lowering.stage_drafts import STAGE_DRAFTERS
 from posttrain.compiler.model_folders import is_folder
+from posttrain.compiler.model_templates import ChosenTemplate
 from posttrain.compiler.placement.stage_placement import StagePlacement
-from posttrain.compiler.resolution.name_resolution import Ref
 from posttrain.compiler.seeds import seed_for
 from posttrain.compiler.semantic_checks import CheckedRecipe
 from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.spec.chat_templates.builtin_templates import BUILTIN_TEMPLATES
 from posttrain.spec.plan import Resources
 from posttrain.spec.process_variables import HUB_CREDENTIAL
-from posttrain.spec.step_params.artifact_params import ModelStepParams
+from posttrain.spec.step_params.artifact_params import BuiltinTemplateParams, ModelStepParams
 from posttrain.spec.step_params.data_params import DataStepParams, SourceParams
 from posttrain.spec.step_params.train_params import TrainStepParams
 
@@ -48,7 +49,8 @@ def _draft_model(name: str, checked: CheckedRecipe) -> Draft:
             from_=model.from_,
             revision=model.revision,
             tokenizer=model.tokenizer,
-            chat_template=model.chat_template,
+            chat_template=None if model.chat_template in BUILTIN_TEMPLATES else model.chat_template,
+            builtin_template=_builtin_params(checked.templates.get(name)),
             tags=model.tags,
             dtype=model.dtype,
             quantize=model.quantize,
@@ -61,6 +63,13 @@ def _draft_model(name: str, checked: CheckedRecipe) -> Draft:
     )
 
 
+def _builtin_params(chosen: ChosenTemplate | None) -> BuiltinTemplateParams | None:
+    if chosen is None:
+        return None
+    template = chosen.template
+    return BuiltinTemplateParams(name=template.name, sha256=template.sha256, fallback=chosen.fallback)
+
+
 def _is_commit(revision: str | None) -> bool:
     return revision is not None and len(revision) == 40 and not set(revision) - set("0123456789abcdef")
 
@@ -70,8 +79,7 @@ def _draft_dataset(name: str, checked: CheckedRecipe) -> Draft:
     owner = f"dataset:{name}"
     refs = checked.resolved.by_owner.get(owner, {})
     inputs = {
-        "rows" if role == "from" else f"other:{_reference_text(ref)}": step_input(ref)
-        for role, ref in refs.items()
+        "rows" if role == "from" else f"other:{ref.text}": step_input(ref) for role, ref in refs.items()
     }
     source = rows.source
     return Draft(
@@ -92,10 +100,6 @@ def _draft_dataset(name: str, checked: CheckedRecipe) -> Draft:
     )
 
 
-def _reference_text(ref: Ref) -> str:
-    return f"{ref.name}.{ref.part}" if ref.part else ref.name
-
-
 def apply_placement(draft: Draft, placed: StagePlacement) -> Draft:
     """The draft of a stage with its placement on the target."""
     params = draft.params
@@ -106,7 +110,8 @@ def apply_placement(draft: Draft, placed: StagePlacement) -> Draft:
     return replace(
         draft,
         params=params,
-        resources=draft.resources.model_copy(update={"gpus": placed.gpus}),
+        # A script declares its own GPUs.
+        resources=draft.resources.model_copy(update={"gpus": max(draft.resources.gpus, placed.gpus)}),
         launch=placed.launch,
         estimate=placed.estimate,
     )

@@ -73,7 +73,9 @@ def saved_input_bytes(
             return len(matrices) * 2 * width  # each product casts its input and saves the copy
         return 0 if already_saved else element * width
     touched = [m for m in matrices if m.name in graph.targets]
-    return _saved_adapter_input_bytes(graph, len(touched), width, element, already_saved)
+    saved = graph.adapter.saved_outputs if graph.adapter else 0
+    outputs = saved * graph.compute_element_size * sum(m.outputs for m in touched)
+    return outputs + _saved_adapter_input_bytes(graph, len(touched), width, element, already_saved)
 
 
 def _saved_adapter_input_bytes(

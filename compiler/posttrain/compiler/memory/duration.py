@@ -10,12 +10,13 @@ from typing import NamedTuple
 from posttrain.compiler.facts import parameter_counts
 from posttrain.compiler.facts.accelerators import Device
 from posttrain.compiler.facts.cost_constants import Bounds, cost_constants
+from posttrain.compiler.memory.communication import communication_seconds, step_communication_bytes
 from posttrain.compiler.memory.generation_duration import (
     CompletionWork,
     effective_parameters,
     generation_seconds,
 )
-from posttrain.compiler.memory.memory_terms import format_count
+from posttrain.compiler.memory.memory_terms import format_count, format_gib
 from posttrain.compiler.memory.workload import Workload
 
 
@@ -48,7 +49,7 @@ class Duration(NamedTuple):
 
 def estimate_duration(workload: Workload, device: Device, schedule: ExpectedWork) -> Duration:
     shares = (
-        *(_training_share(workload, device, schedule) if workload.train else ()),
+        *(_training_shares(workload, device, schedule) if workload.train else ()),
         *_frozen_model_shares(workload, device, schedule),
         *_generation_share(workload, device, schedule),
     )
@@ -58,7 +59,7 @@ def estimate_duration(workload: Workload, device: Device, schedule: ExpectedWork
     return Duration(least, most, shares, tokens, least * price, most * price)
 
 
-def _training_share(workload: Workload, device: Device, schedule: ExpectedWork) -> tuple[TimeShare, ...]:
+def _training_shares(workload: Workload, device: Device, schedule: ExpectedWork) -> tuple[TimeShare, ...]:
     rows = workload.global_rows * schedule.steps
     factor = (4 if workload.adapter else 6) + (2 if workload.checkpointing else 0)
     tokens = rows * schedule.tokens_per_row
@@ -74,7 +75,22 @@ def _training_share(workload: Workload, device: Device, schedule: ExpectedWork) 
     least = max(operations / speed / mfu.best, passes * launched.best)
     most = max(operations / speed / mfu.worst, passes * launched.worst)
     why = f"{factor} x {format_count(active_trained_parameters(workload))} x {format_count(tokens)} tokens"
-    return (TimeShare("training", least, most, why),)
+    training = TimeShare("training", least, most, why)
+    return (training, *_communication_share(workload, device, schedule.steps, least))
+
+
+def _communication_share(
+    workload: Workload, device: Device, steps: int, training_seconds: float
+) -> tuple[TimeShare, ...]:
+    """Return the time of gradients and weights between devices, of which the best case hides the part that
+    overlaps with the passes. With one node, it is in the MFU, which was observed on one."""
+    if workload.nodes == 1:
+        return ()
+    volume = step_communication_bytes(workload)
+    each = communication_seconds(workload, device, volume)
+    least = max(0.0, steps * each.best - training_seconds)
+    why = f"{format_gib(volume)} per device and step, {workload.strategy} over {workload.nodes} nodes"
+    return (TimeShare("communication", least, steps * each.worst, why),)
 
 
 def active_trained_parameters(workload: Workload) -> int:

@@ -21,9 +21,11 @@ def logits_tile_bytes(graph: ActivationGraph, tokens: float) -> float:
 def saved_loss_bytes(workload: Workload, graph: ActivationGraph) -> float:
     """Return what head and loss save for the backward pass, without the final norm."""
     tokens, shape = workload.tokens, graph.shape
+    merged = graph.adapter is not None and graph.adapter.merges_head
+    copied = graph.weight_element_size * parameter_counts.head_parameters(shape) if merged else 0
     if workload.loss == "chunked":
         # a copy of the hidden states without the last position, and eight statistics per token
-        return tokens * (graph.residual_element_size * shape.hidden + 36)
+        return tokens * (graph.residual_element_size * shape.hidden + 36) + copied
     if workload.loss == "scores":
         return tokens * graph.residual_element_size * shape.hidden
     normed = 2 if graph.autocast else graph.residual_element_size
@@ -33,7 +35,7 @@ def saved_loss_bytes(workload: Workload, graph: ActivationGraph) -> float:
         else 0
     )
     capped = graph.compute_element_size * shape.vocab if shape.architecture.softcap else 0
-    return tokens * (normed * shape.hidden + 4 * shape.vocab + capped) + cast
+    return tokens * (normed * shape.hidden + 4 * shape.vocab + capped) + cast + copied
 
 
 def loss_forward_bytes(workload: Workload, graph: ActivationGraph) -> float:
@@ -67,7 +69,7 @@ def loss_backward_bytes(workload: Workload, graph: ActivationGraph) -> float:
 
 def _fp32_head_gradient(workload: Workload, graph: ActivationGraph) -> float:
     """Return the gradient of the head in fp32, with its copy in the format of the weights."""
-    if not graph.trains_base:
+    if not (graph.trains_base or (graph.adapter is not None and graph.adapter.trains_head)):
         return 0
     copy = graph.weight_element_size if graph.weight_element_size != 4 else 0
     return (4 + copy) * parameter_counts.head_parameters(graph.shape)

@@ -49,6 +49,8 @@ def model_parameters(workload: Workload, shape: Shape) -> int:
 def trainable_parameters(workload: Workload, shape: Shape) -> int:
     """Return the number of trained parameters."""
     adapter = workload.adapter
+    if workload.trained_parameters is not None:
+        return workload.trained_parameters
     if adapter is None:
         return model_parameters(workload, shape)
     return parameter_counts.adapter_parameters(shape, adapter_target_modules(adapter, shape), adapter.rank)

@@ -16,6 +16,12 @@ def overhead_terms(
     passing = sum(t.bytes for t in terms if t.transient)
     return (
         memory_term("CUDA context", constants.context_bytes, "driver, kernels, cuBLAS"),
-        memory_term("collectives", constants.nccl_bytes if workload.gpus > 1 else 0, "NCCL buffers"),
+        memory_term("collectives", _collective_bytes(workload, device), "NCCL buffers"),
         memory_term("allocator slack", slack * passing, f"{slack:.0%} of temporary memory"),
     )
+
+
+def _collective_bytes(workload: Workload, device: Device) -> float:
+    constants = cost_constants(device)
+    network = constants.nccl_network_bytes if workload.nodes > 1 else 0
+    return constants.nccl_bytes + network if workload.gpus > 1 else 0

@@ -15,7 +15,8 @@ Optimizer = Literal["adamw", "adamw_8bit", "adafactor", "lion", "sgd"]
 
 @record
 class LoraAdapter:
-    """LoRA on a frozen base model. `quantized`: the linear layers of the base are in 4 bits (QLoRA)."""
+    """LoRA, or another adapter, on a frozen base model. `quantized`: the linear layers of the base are in 4
+    bits (QLoRA)."""
 
     rank: int = 16
     target_modules: tuple[str, ...] = ()  # (): the default of the architecture (attention)
@@ -23,6 +24,9 @@ class LoraAdapter:
     double_quant: bool = False  # the quantization constants are quantized as well
     element: int = 4  # by default PEFT stores adapters in fp32, also for a bf16 base
     dropout: float = 0.0
+    saved_outputs: int = 0  # outputs of each target module that the adapter saves in addition
+    trains_head: bool = False  # whether the output layer has a gradient: it is trained, or some of its rows
+    merges_head: bool = False  # whether each forward pass copies the output layer to replace trained rows
 
 
 @record
@@ -65,12 +69,15 @@ class Workload:
     refused_micro_batches: frozenset[int] = frozenset()  # micro-batch sizes that the loss does not support
     accumulation: int = 1
     gpus: int = 1
+    nodes: int = 1  # over which the devices are spread equally
     train: bool = True
     element: Literal[2, 4] = 2  # bytes of a stored weight
     autocast: bool = True  # compute in bf16 whatever the format of the weights; the default of TRL
     optimizer: Optimizer = "adamw"
     strategy: Strategy = "single"
     adapter: LoraAdapter | None = None
+    # Trained parameters, if they are neither all nor those of LoRA matrices of one rank.
+    trained_parameters: int | None = None
     checkpointing: bool = False
     attention: Literal["sdpa", "flash", "eager"] = "sdpa"
     padded: bool = False  # rows of different length in one batch, for which SDPA needs a mask

@@ -99,7 +99,7 @@ def _can_shard(workload: Workload) -> bool:
     return workload.adapter is None or not workload.adapter.quantized
 
 
-def _more_gpus(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
+def more_gpus(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
     """Yield two, four, eight times as many GPUs, with the states sharded over all of them."""
     gpus = workload.gpus * 2
     while workload.train and _can_shard(workload) and gpus <= MAX_GPUS:
@@ -144,7 +144,10 @@ def _lora(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
     """Yield a LoRA adapter. Its base model is the reference, which then needs no copy."""
     if workload.train and workload.adapter is None:
         frozen = tuple(f for f in workload.frozen if f.role != "reference")
-        yield "a LoRA adapter", replace(workload, adapter=LoraAdapter(), frozen=frozen, element=2)
+        yield (
+            "a LoRA adapter",
+            replace(workload, adapter=LoraAdapter(), trained_parameters=None, frozen=frozen, element=2),
+        )
 
 
 def _qlora(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
@@ -153,7 +156,8 @@ def _qlora(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]
     if workload.train and not quantized and single and device.kind == "gpu":
         adapter = replace(workload.adapter or LoraAdapter(), quantized=True, element=2)
         frozen = tuple(f for f in workload.frozen if f.role != "reference")
-        changed = replace(workload, adapter=adapter, frozen=frozen, element=2)
+        trained = workload.trained_parameters if workload.adapter is not None else None
+        changed = replace(workload, adapter=adapter, trained_parameters=trained, frozen=frozen, element=2)
         yield "a QLoRA adapter (4-bit base)", changed
 
 
@@ -176,7 +180,7 @@ RESULT_PRESERVING_CHANGES: tuple[WorkloadChange, ...] = (
 )
 COSTLY_CHANGES: tuple[WorkloadChange, ...] = (
     _sharding,
-    _more_gpus,
+    more_gpus,
     _bf16_autocast,
     _bf16_weights,
     _optimizer_8bit,
@@ -184,3 +188,4 @@ COSTLY_CHANGES: tuple[WorkloadChange, ...] = (
     _qlora,
     _shorter_sequences,
 )
+ADAPTER_CHANGES: tuple[WorkloadChange, ...] = (_lora, _qlora)

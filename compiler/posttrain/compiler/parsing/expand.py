@@ -7,10 +7,11 @@ from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_
 from posttrain.compiler.parsing.overlay import drop_keys, nested_mapping, overlay
 from posttrain.compiler.parsing.parse import parse
 from posttrain.compiler.parsing.typed_recipe import normalize_sections
-from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
+from posttrain.compiler.text.compile_request import CompileRequest, ReadFile, SourceFile
 from posttrain.compiler.text.yaml_tree import Entry, MappingNode, Node, ScalarNode, SequenceNode
 from posttrain.compiler.user_files import describe_missing_file, is_outside_folder
 from posttrain.spec.diagnostic import Code, Label, Span
+from posttrain.spec.record import record
 from posttrain.spec.suggestions import hint
 
 BAD_BASE_FILE = Code(
@@ -18,7 +19,8 @@ BAD_BASE_FILE = Code(
     "invalid file in `extends`",
     "error",
     "`extends` names recipe files by paths relative to the file that names them. The files must exist, be in"
-    " the recipe's folder or below it, and not extend each other in a cycle.",
+    " the recipe's folder or below it, and not extend each other in a cycle. It also takes recipes in"
+    " registries, by digest: `oci://HOST/NAME@sha256:DIGEST`.",
     wrong=minimal_recipe(("name: demo", "name: demo\nextends: base.yaml")),
     right=minimal_recipe(("name: demo", "name: demo\nextends: lora.yaml")),
     files=(("lora.yaml", "description: shared settings\n"),),
@@ -77,6 +79,19 @@ def apply_overlays(whole: MappingNode, request: CompileRequest, diagnostics: Dia
 _MAX_FILES = 64
 
 
+ARTIFACT_SCHEME = "oci://"
+
+
+@record
+class _Location:
+    """Where the paths in a file start: in the recipe's folder, or in an artifact."""
+
+    read: ReadFile
+    folder: str = ""
+    # The start of names of files in an artifact, in diagnostics.
+    artifact: str = ""
+
+
 class _ExtendsResolver:
     """Reads the files that a recipe extends, once per reference, up to `_MAX_FILES`."""
 
@@ -87,9 +102,9 @@ class _ExtendsResolver:
 
     def resolve(self, root: MappingNode) -> MappingNode:
         """The root merged over the files that it extends."""
-        return self._apply_extends(root, (self.request.source.name,), "")
+        return self._apply_extends(root, (self.request.source.name,), _Location(self.request.read))
 
-    def _apply_extends(self, root: MappingNode, chain: tuple[str, ...], folder: str) -> MappingNode:
+    def _apply_extends(self, root: MappingNode, chain: tuple[str, ...], at: "_Location") -> MappingNode:
         """The files that `root` extends, in order, with `root` merged over them."""
         root = normalize_sections(root, self.diagnostics)
         entry = root.entries.get("extends")
@@ -97,37 +112,68 @@ class _ExtendsResolver:
             return root
         result: Node | None = None
         for item in entry.node.items if isinstance(entry.node, SequenceNode) else (entry.node,):
-            base = self._load_base(item, chain, folder)
+            base = self._load_base(item, chain, at)
             if base is not None:
                 result = base if result is None else overlay(result, base)
         merged = overlay(result, root) if result is not None else root
         assert isinstance(merged, MappingNode)
         return MappingNode(merged.entries, root.span)
 
-    def _load_base(self, item: Node, chain: tuple[str, ...], folder: str) -> MappingNode | None:
+    def _load_base(self, item: Node, chain: tuple[str, ...], at: "_Location") -> MappingNode | None:
         if not isinstance(item, ScalarNode) or not isinstance(item.value, str) or not item.value:
             return self._report(item, "`extends` takes a path or a list of paths")
-        path = posixpath.normpath(posixpath.join(folder, item.value))
+        if item.value.startswith(ARTIFACT_SCHEME):
+            return self._load_artifact(item, item.value, chain)
+        path = posixpath.normpath(posixpath.join(at.folder, item.value))
         if is_outside_folder(path):
             return self._report(
                 item,
                 f"`{item.value}` is outside the recipe's folder",
                 "copy the file into the recipe's folder",
             )
-        if path in chain:
-            cycle = " -> ".join((*chain[chain.index(path) :], path))
+        name = f"{at.artifact}{path}"
+        if name in chain:
+            cycle = " -> ".join((*chain[chain.index(name) :], name))
             return self._report(item, f"circular `extends`: {cycle}")
+        if self._has_too_many(item):
+            return None
+        data = at.read(path)
+        if data is None:
+            return self._report(item, *describe_missing_file(path, item.value, self.request))
+        inner = _Location(at.read, posixpath.dirname(path), at.artifact)
+        return self._parse_base(SourceFile(name, data), (*chain, name), inner)
+
+    def _load_artifact(self, item: Node, reference: str, chain: tuple[str, ...]) -> MappingNode | None:
+        """The recipe of an artifact. Its own `extends` names files of the artifact."""
+        if "@" not in reference:
+            help = "`recipe plan` with this reference as PATH prints it with its digest"
+            return self._report(item, f"`{reference}` has no digest, so it can change", help)
+        if reference in chain:
+            return self._report(item, f"circular `extends`: {reference}")
+        if self._has_too_many(item):
+            return None
+        read = self.request.read_artifact
+        found = read(reference) if read is not None else "this program reads no registries"
+        if isinstance(found, str):
+            return self._report(item, found)
+        at = _Location(found.read, posixpath.dirname(found.source.name), f"{reference}#")
+        source = SourceFile(f"{reference}#{found.source.name}", found.source.data)
+        return self._parse_base(source, (*chain, reference, source.name), at)
+
+    def _parse_base(self, source: SourceFile, chain: tuple[str, ...], at: "_Location") -> MappingNode | None:
+        self.files_read += 1
+        base = parse(source, self.diagnostics)
+        return None if base is None else self._apply_extends(base, chain, at)
+
+    def _has_too_many(self, item: Node) -> bool:
         if self.files_read >= _MAX_FILES:
             is_first = self.files_read == _MAX_FILES  # report it once
             self.files_read += 1
             message = f"a recipe can extend at most {_MAX_FILES} files, repeated files included"
-            return self._report(item, message) if is_first else None
-        data = self.request.read(path)
-        if data is None:
-            return self._report(item, *describe_missing_file(path, item.value, self.request))
-        self.files_read += 1
-        base = parse(SourceFile(path, data), self.diagnostics)
-        return None if base is None else self._apply_extends(base, (*chain, path), posixpath.dirname(path))
+            if is_first:
+                self._report(item, message)
+            return True
+        return False
 
     def _report(self, item: Node, message: str, help: str = "") -> None:
         self.diagnostics.add_at_span(BAD_BASE_FILE, item.span, message, help=help)

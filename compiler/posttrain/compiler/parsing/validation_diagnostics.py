@@ -155,7 +155,9 @@ def _report_wrong_type(types: Sequence[Any], found: Node, path: KeyPath, out: Di
     from posttrain.compiler.diagnosis.type_fixes import suggest_fix
 
     key = next((step for step in reversed(path) if isinstance(step, str)), "")
-    help, replace = suggest_fix(types, found, key)
+    help, replace = _foreign_value_help(found, path)
+    if not help:
+        help, replace = suggest_fix(types, found, key)
     kinds = [kind for kind in types if kind is not int or float not in types]
     expected = " or ".join(dict.fromkeys(_type_name(kind) for kind in kinds))
     out.add(
@@ -165,8 +167,10 @@ def _report_wrong_type(types: Sequence[Any], found: Node, path: KeyPath, out: Di
 
 def _report_wrong_value(problem: FieldError, found: Node, path: KeyPath, out: Diagnostics) -> None:
     help, replace = _pattern_help(problem, found), None
-    message = problem.message
-    if isinstance(found, ScalarNode) and found.text in problem.legal:
+    message, (foreign, ours) = problem.message, _foreign_value_help(found, path)
+    if foreign:
+        help, replace = foreign, ours
+    elif isinstance(found, ScalarNode) and found.text in problem.legal:
         help, replace = f"the quotes make it text: write {found.text}", found.text
     elif isinstance(found, ScalarNode) and problem.legal:
         from posttrain.compiler.diagnosis.key_suggestions import suggest_key
@@ -184,6 +188,14 @@ def _report_wrong_value(problem: FieldError, found: Node, path: KeyPath, out: Di
     elif isinstance(found, ScalarNode):
         message = f"`{abbreviated_text(found)}`: {message}"
     out.add(WRONG_VALUE, path, message, help=help, replace=replace)
+
+
+def _foreign_value_help(found: Node, path: KeyPath) -> tuple[str, str | None]:
+    from posttrain.compiler.diagnosis.key_suggestions import value_hint
+
+    if not isinstance(found, ScalarNode) or not path or not isinstance(path[-1], str):
+        return "", None
+    return value_hint(path[-1], found.text)
 
 
 _FRACTION_MESSAGES = ("must be below 1", "must be at most 1")

@@ -8,7 +8,9 @@ from posttrain.compiler.memory.memory_estimate import MemoryEstimate
 from posttrain.compiler.memory.storage_duration import checkpoint_share, startup_share
 from posttrain.compiler.memory.workload import Workload
 from posttrain.compiler.placement.assumed_lengths import MEAN_COMPLETION_SHARE, MEAN_ROW_SHARE
-from posttrain.compiler.placement.inloop_evaluation import evaluation_shares
+from posttrain.compiler.placement.held_out_duration import HeldOutWork, held_out_shares
+from posttrain.compiler.placement.inloop_evaluation import EvaluationWork, evaluation_shares
+from posttrain.compiler.placement.node_layout import server_node_count
 from posttrain.compiler.placement.placement_search import EvaluatedPlacement
 from posttrain.compiler.placement.stage_workload import (
     StageRequirements,
@@ -27,17 +29,23 @@ def training_estimate_record(
     found = memory_record(chosen.estimate, target)
     if target.gpus and stage.steps:
         gpus = work.gpus + (work.rollout.gpus if work.rollout else 0)
+        expected = expected_work(stage)
         shares = (
             startup_share(work, target.device),
-            *estimate_duration(work, target.device, expected_work(stage)).shares,
+            *estimate_duration(work, target.device, expected).shares,
             *evaluation_shares(work, stage.evaluations, target.device),
+            *held_out_shares(work, stage.held_out, expected.tokens_per_row, target.device),
             checkpoint_share(work, target.device, stage.checkpoints),
         )
         found |= time_record(shares, gpus, target)
-    if target.gpus and (not stage.steps or any(one.rows is None for one in stage.evaluations)):
+    if target.gpus and (not stage.steps or any(one.rows is None for one in _evaluations(stage))):
         found["unknown_reason"] = ROW_COUNT_UNKNOWN
     assumed = [*_assumptions(stage), *notes, *_headroom_note(chosen, target)]
     return {**found, "why": _placement_reasons(chosen, target), "assumes": assumed}
+
+
+def _evaluations(stage: StageRequirements) -> Iterable[EvaluationWork | HeldOutWork]:
+    return (*stage.evaluations, *((stage.held_out,) if stage.held_out is not None else ()))
 
 
 def generation_estimate_record(
@@ -106,6 +114,8 @@ def _placement_reasons(chosen: EvaluatedPlacement, target: Target) -> list[str]:
     choice, work = chosen.choice, chosen.workload
     batch = f"{choice.micro_batch_size} x {work.accumulation} x {choice.processes}"
     reasons = [f"micro-batch x accumulation x processes: {batch}"]
+    if choice.nodes > 1:
+        reasons.append(f"{choice.nodes} nodes, {choice.processes // choice.nodes} processes on each")
     if choice.strategy not in ("single", "ddp"):
         reasons.append(f"{choice.strategy}: one copy per GPU does not fit on {target.display_name}")
     if choice.gradient_checkpointing and target.gpus:
@@ -113,6 +123,7 @@ def _placement_reasons(chosen: EvaluatedPlacement, target: Target) -> list[str]:
     rollout = choice.rollout
     if rollout is not None and rollout.engine == "vllm":
         place = "on the GPUs of the training" if rollout.colocated else "on separate GPUs"
+        place = "on a node of its own" if server_node_count(choice.processes, rollout.gpus, target) else place
         sleep = ", in sleep mode during training" if rollout.enable_sleep_mode else ""
         over = f" over {rollout.tensor_parallel_size} GPUs" if rollout.tensor_parallel_size > 1 else ""
         reasons.append(f"vLLM {place}{over}, {rollout.gpu_memory_utilization:.0%} of a GPU{sleep}")

@@ -25,10 +25,12 @@ from posttrain.compiler.placement.training_placement import place_training
 from posttrain.compiler.resolution.lineage import weight_element_size
 from posttrain.compiler.semantic_checks import CheckedRecipe
 from posttrain.compiler.stages.inference import InferenceTarget
+from posttrain.compiler.stages.script_stage import check_gpu_count
 from posttrain.spec.architectures.model_shapes import Shape
-from posttrain.spec.artifact_stages import Generate
+from posttrain.spec.artifact_stages import Generate, Script
 from posttrain.spec.eval_stages import Benchmark, Evaluate
 from posttrain.spec.model_declaration import Model
+from posttrain.spec.step_params.train_params import HELD_OUT_ROLE
 
 
 def place_stages(checked: CheckedRecipe, diagnostics: Diagnostics) -> Mapping[str, StagePlacement]:
@@ -42,6 +44,9 @@ def place_stages(checked: CheckedRecipe, diagnostics: Diagnostics) -> Mapping[st
         placed = place_training(subject, target, _auxiliary_models(subject, checked), rows, diagnostics)
         if placed is not None:
             found[subject.name] = placed
+    for name, stage in checked.resolved.recipe.stages.items():
+        if isinstance(stage, Script) and target.gpus:
+            check_gpu_count(name, stage, target.gpus, diagnostics)
     configs = {name: (one.stage, one.inference) for name, one in checked.evals.items()}
     configs |= {name: (one.stage, one.inference) for name, one in checked.benchmarks.items()}
     configs |= {name: (one.stage, one.inference) for name, one in checked.generations.items()}
@@ -56,9 +61,11 @@ def place_stages(checked: CheckedRecipe, diagnostics: Diagnostics) -> Mapping[st
     return found
 
 
-def _dataset_rows(name: str, checked: CheckedRecipe) -> tuple[TableSchema | None, str | None]:
+def _dataset_rows(
+    name: str, checked: CheckedRecipe, role: str = "data"
+) -> tuple[TableSchema | None, str | None]:
     """Return the schema of the dataset of a stage, and the part that the stage reads."""
-    ref = checked.resolved.refs.get((f"stage:{name}", "data"))
+    ref = checked.resolved.refs.get((f"stage:{name}", role))
     return (table_of(ref, checked.rows, checked.resolved), ref.part) if ref is not None else (None, None)
 
 
@@ -81,12 +88,14 @@ def _auxiliary_models(trained_model: TrainedModel, checked: CheckedRecipe) -> Au
         for name, stage in stages.items()
         if isinstance(stage, Evaluate)
     )
-    return AuxiliaryModels(found.get("reference"), scorers, evals)
+    has_rows = trained_model.name in checked.held_out
+    held_out = _row_count(trained_model.name, checked, HELD_OUT_ROLE) if has_rows else None
+    return AuxiliaryModels(found.get("reference"), scorers, evals, held_out)
 
 
-def _row_count(name: str, checked: CheckedRecipe) -> tuple[int | None, str]:
+def _row_count(name: str, checked: CheckedRecipe, role: str = "data") -> tuple[int | None, str]:
     """Return the number of rows of a stage, and a note if it is a guess."""
-    table, part = _dataset_rows(name, checked)
+    table, part = _dataset_rows(name, checked, role)
     if table is None:
         return None, ""
     rows = table.expected_rows(part)
@@ -102,7 +111,7 @@ def _auxiliary_model(owner: str, role: str, checked: CheckedRecipe) -> Auxiliary
 
 def _origin_model(owner: str, role: str, checked: CheckedRecipe) -> str | None:
     ref = checked.resolved.refs.get((owner, role))
-    line = checked.lineages.get(ref.node) if ref is not None else None
+    line = checked.lineages.get(ref.product) if ref is not None else None
     return line.origin if line is not None and line.origin in checked.resolved.recipe.models else None
 
 

@@ -36,11 +36,13 @@ class PlacementConstraints(NamedTuple):
     """The placement settings of the recipe; None means that the search decides."""
 
     processes: int  # the largest number, or the number that the recipe sets
+    nodes: int = 1  # over which the processes are spread equally
     strategy: Strategy | None = None
     micro_batch_size: int | None = None
     gradient_checkpointing: bool | None = None
     engine: str | None = None  # for methods that generate completions
     server_gpus: int = 0  # separate GPUs for vLLM
+    server_nodes: int = 0  # nodes for vLLM alone
     gpu_memory_utilization: float | None = None
     tensor_parallel_size: int | None = None
     enable_sleep_mode: bool | None = None
@@ -127,7 +129,9 @@ def _placements_with(
         for checkpointing in again:
             last: EvaluatedPlacement | None = None
             for micro in _micro_batch_sizes(requirements, constraints):
-                choice = PlacementChoice(constraints.processes, strategy, micro, checkpointing, rollout)
+                choice = PlacementChoice(
+                    constraints.processes, strategy, micro, checkpointing, rollout, constraints.nodes
+                )
                 work = build_workload(requirements, choice, constraints.refused_micro_batches)
                 last = EvaluatedPlacement(choice, work, estimate_memory(work, device))
                 if last.fits(constraints.memory_headroom):
@@ -191,7 +195,7 @@ def _server_rollouts(
     share = constraints.gpu_memory_utilization or _SERVER_UTILIZATION
     gpus = constraints.server_gpus
     base = replace(base, gpus=gpus, sequences=max(1, requirements.completions_per_step // gpus))
-    for parallel in _tensor_parallel_sizes(requirements, constraints._replace(processes=gpus)):
+    for parallel in _tensor_parallel_sizes(requirements, constraints._replace(processes=gpus, nodes=1)):
         yield replace(base, gpu_memory_utilization=share, tensor_parallel_size=parallel)
 
 
@@ -204,7 +208,9 @@ def _colocated_rollouts(
 ) -> Iterator[RolloutWorkload]:
     """Yield the rollout with its share of the GPU: for all completions at once, or for some at a time."""
     most = _MAX_UTILIZATION_SLEEP_MODE if base.enable_sleep_mode else _MAX_UTILIZATION
-    work = build_workload(requirements, PlacementChoice(constraints.processes, strategy, 1, True, base))
+    work = build_workload(
+        requirements, PlacementChoice(constraints.processes, strategy, 1, True, base, constraints.nodes)
+    )
     least = base.sequences
     for sequences in sorted({max(1, base.sequences // n) for n in _SEQUENCE_DIVISORS}, reverse=True):
         least = sequences
@@ -224,5 +230,5 @@ def _tensor_parallel_sizes(requirements: StageRequirements, constraints: Placeme
     return [
         n
         for n in _TENSOR_PARALLEL_SIZES
-        if constraints.processes % n == 0 and (heads % n == 0 or n % heads == 0)
+        if constraints.processes // constraints.nodes % n == 0 and (heads % n == 0 or n % heads == 0)
     ]

@@ -64,6 +64,7 @@ def _rollout_settings(
     return {
         "mode": "server" if constraints.server_gpus else "colocate",
         "gpus": constraints.server_gpus,
+        "nodes": constraints.server_nodes,
         "gpu_memory_utilization": gpu_memory_utilization,
         "tensor_parallel_size": tensor_parallel_size,
         "enable_sleep_mode": enable_sleep_mode,

@@ -7,15 +7,16 @@ from typing import Any, Literal, NamedTuple
 from posttrain.compiler.checks.inloop_eval import round_up_to_boundary
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.data.table_schema import TableSchema
-from posttrain.compiler.facts.parameter_counts import linear_module_names
 from posttrain.compiler.memory.duration import ExpectedWork
 from posttrain.compiler.memory.workload import FrozenModel, LoraAdapter, RolloutWorkload, Strategy, Workload
+from posttrain.compiler.placement.adapter_workload import lora_adapter, trained_parameters
 from posttrain.compiler.placement.assumed_lengths import (
     ASSUMED_PROMPT_TOKENS,
     MEAN_COMPLETION_SHARE,
     MEAN_ROW_SHARE,
 )
-from posttrain.compiler.placement.evaluation_stages import InLoopEvalStage, evaluation_work
+from posttrain.compiler.placement.evaluation_stages import InLoopEvalStage, evaluation_work, held_out_work
+from posttrain.compiler.placement.held_out_duration import HeldOutWork
 from posttrain.compiler.placement.inloop_evaluation import EvaluationWork, largest_batch, uses_rollout_engine
 from posttrain.compiler.placement.target import Target
 from posttrain.compiler.resolution.lineage import trains_in_float32, weight_element_size
@@ -31,6 +32,7 @@ class PlacementChoice(NamedTuple):
     micro_batch_size: int  # examples in memory at a time, per process
     gradient_checkpointing: bool
     rollout: RolloutWorkload | None = None
+    nodes: int = 1
 
 
 class AuxiliaryModel(NamedTuple):
@@ -46,6 +48,8 @@ class AuxiliaryModels(NamedTuple):
     reference: AuxiliaryModel | None
     scorers: Mapping[str, AuxiliaryModel]
     evals: Sequence[InLoopEvalStage] = ()
+    # The number of held-out rows, and a note if it is a guess; None without such rows.
+    held_out: tuple[int | None, str] | None = None
 
 
 class StageRequirements(NamedTuple):
@@ -58,6 +62,7 @@ class StageRequirements(NamedTuple):
     rows_per_example: int
     loss: Literal["chunked", "full", "scores"]
     adapter: LoraAdapter | None
+    trained_parameters: int | None
     frozen: tuple[FrozenModel, ...]
     value_model: Shape | None
     element_size: int
@@ -66,6 +71,7 @@ class StageRequirements(NamedTuple):
     steps: int  # 0 if the number is not known
     row_count_note: str  # the source of the number of rows, if it is a guess
     evaluations: tuple[EvaluationWork, ...] = ()
+    held_out: HeldOutWork | None = None
     checkpoints: int = 0
 
 
@@ -87,7 +93,8 @@ def stage_requirements(
         batch_size=foot.examples(params),
         rows_per_example=foot.sequences,
         loss=foot.loss,
-        adapter=_lora_adapter(trained_model, shape),
+        adapter=lora_adapter(trained_model, shape),
+        trained_parameters=trained_parameters(trained_model, shape),
         frozen=_frozen_models(trained_model, shape, auxiliary),
         value_model=shape if foot.has_value_model(params) else None,
         element_size=_trained_element_size(trained_model),
@@ -96,6 +103,7 @@ def stage_requirements(
         steps=steps,
         row_count_note=about,
         evaluations=evaluation_work(trained_model, shape, auxiliary.evals, steps),
+        held_out=held_out_work(trained_model, auxiliary.held_out, steps),
         checkpoints=_checkpoints(trained_model, steps),
     )
 
@@ -138,10 +146,12 @@ def build_workload(
         refused_micro_batches=refused,
         accumulation=max(1, requirements.batch_size // (choice.micro_batch_size * choice.processes)),
         gpus=choice.processes,
+        nodes=choice.nodes,
         element=2 if requirements.element_size == 2 else 4,
         autocast=requirements.autocast,
         strategy=choice.strategy,
         adapter=requirements.adapter,
+        trained_parameters=requirements.trained_parameters,
         checkpointing=choice.gradient_checkpointing,
         padded=choice.micro_batch_size > 1,
         loss=requirements.loss,
@@ -195,24 +205,6 @@ def _lengths(trained_model: TrainedModel, shape: Shape) -> tuple[int, int]:
         return 0, min(trained_model.param_value("max_length") or 1024, shape.positions)
     prompt = max(1, min(ASSUMED_PROMPT_TOKENS, shape.positions - completion))
     return prompt, prompt + completion
-
-
-def _lora_adapter(trained_model: TrainedModel, shape: Shape) -> LoraAdapter | None:
-    declared, model = trained_model.adapter, trained_model.base_model
-    if declared is None or declared.type == "full":
-        return None
-    quantized = declared.type == "qlora" or (model is not None and model.quantize == "nf4")
-    targets = _target_modules(declared.target_modules, shape)
-    return LoraAdapter(
-        rank=declared.r, target_modules=targets, quantized=quantized, dropout=declared.lora_dropout
-    )
-
-
-def _target_modules(targets: str | tuple[str, ...], shape: Shape) -> tuple[str, ...]:
-    known = linear_module_names(shape)
-    if isinstance(targets, str):
-        return known if targets == "all-linear" else shape.architecture.lora
-    return tuple(name for name in (t.rpartition(".")[2] for t in targets) if name in known)
 
 
 def _frozen_models(

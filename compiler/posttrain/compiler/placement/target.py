@@ -19,17 +19,7 @@ UNKNOWN_GPU = Code(
     wrong=minimal_recipe(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 8xH1000-80GB}\n")),
     right=minimal_recipe(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n")),
 )
-SEVERAL_NODES = Code(
-    "PT1006",
-    "several machines cannot run a stage",
-    "warning",
-    "`hardware.nodes` above 1 plans stages for the GPUs of all machines together: processes, memory, time and"
-    " cost. posttrain cannot start a stage on more than one machine yet, so a stage that needs more GPUs than"
-    " one machine has cannot run.",
-    wrong=minimal_recipe(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB, nodes: 2}\n")),
-    right=minimal_recipe(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n")),
-)
-CODES = (UNKNOWN_GPU, SEVERAL_NODES)
+CODES = (UNKNOWN_GPU,)
 GB = 10**9
 _GPUS_PATTERN = re.compile(r"(?:(\d{1,4})\s*[xX*]\s*)?(.*)")
 
@@ -57,10 +47,6 @@ class Target(NamedTuple):
 
 def resolve_target(hardware: Hardware, diagnostics: Diagnostics) -> Target | None:
     """Return the target of the recipe, or None if it is invalid, which is reported."""
-    if hardware.nodes > 1:
-        message = f"the plan is for {hardware.nodes} machines, but a stage can run on one only"
-        help = "the plan shows time and cost; to run the recipe, remove `nodes`"
-        diagnostics.add(SEVERAL_NODES, ("hardware", "nodes"), message, help=help)
     if hardware.gpus is None:
         return _cpu_target(hardware)
     found = _GPUS_PATTERN.fullmatch(hardware.gpus.strip())

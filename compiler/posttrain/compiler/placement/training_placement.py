@@ -6,9 +6,15 @@ from typing import Any
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.data.table_schema import TableSchema
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_MODEL, MINIMAL_RECIPE, minimal_recipe
 from posttrain.compiler.placement.estimate_record import training_estimate_record
 from posttrain.compiler.placement.evaluation_stages import inloop_evaluation_notes
+from posttrain.compiler.placement.node_layout import (
+    divides_over_nodes,
+    node_count,
+    node_layout_error,
+    server_node_count,
+)
 from posttrain.compiler.placement.out_of_memory import report_out_of_memory
 from posttrain.compiler.placement.placement_search import (
     EvaluatedPlacement,
@@ -70,10 +76,7 @@ UNKNOWN_SHAPE = Code(
     wrong=minimal_recipe(
         ("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n"),
         (
-            (
-                "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads:"
-                " 4}\n    tokenizer: {init: characters}\n"
-            ),
+            MINIMAL_MODEL,
             "    from: someone/a-model\n    revision: 7ae557604adf67be50417f59c2c2f167def9a775\n",
         ),
     ),
@@ -102,7 +105,7 @@ def place_training(
     if target.memory_known and not chosen.estimate.fits:
         report_out_of_memory(trained_model, chosen, target, diagnostics)
     _check_idle_gpus(trained_model, constraints, target, diagnostics)
-    notes = inloop_evaluation_notes(trained_model, auxiliary.evals)
+    notes = inloop_evaluation_notes(trained_model, auxiliary.evals, stage.held_out)
     return _build_placement(trained_model, stage, chosen, constraints, target, notes)
 
 
@@ -120,23 +123,32 @@ def _placement_constraints(
     batch = foot.examples(trained_model.training.params)
     rollouts = requested.rollouts
     server = (rollouts.gpus or 1) if rollouts.mode == "server" and foot.completions else 0
-    room = max(0, target.processes - server) if target.gpus else 0
+    room = _max_gpus(requested, server, target)
     refused = frozenset(m for m in divisors(batch) if not _allows_micro_batch(trained_model, m))
-    processes = requested.num_processes or (_max_processes(batch, room, refused) if target.gpus else 1)
+    processes = requested.num_processes or (
+        _max_processes(batch, room, refused, target) if target.gpus else 1
+    )
     problem = _placement_error(trained_model, requested, processes, server, room, batch, target)
-    problem = problem or _reward_model_error(trained_model, requested, auxiliary)
+    problem = problem or _sharding_error(trained_model, requested, auxiliary)
     if problem:
         diagnostics.add(INVALID_PLACEMENT, _placement_path(trained_model), problem)
+        return None
+    layout = node_layout_error(requested, processes, server, target)
+    if layout is not None:
+        code, message, help = layout
+        diagnostics.add(code, _placement_path(trained_model), message, help=help)
         return None
     strategy = requested.strategy if requested.strategy != "auto" else None
     return PlacementConstraints(
         processes=processes,
+        nodes=node_count(processes, target),
         strategy="ddp" if strategy == "single" and processes > 1 else strategy,
         micro_batch_size=trained_model.param_value("micro_batch_size")
         or (None if target.gpus else batch // processes),
         gradient_checkpointing=_declared_checkpointing(trained_model, target),
         engine=resolve_rollout_engine(trained_model, requested, target) if foot.completions else None,
         server_gpus=server,
+        server_nodes=server_node_count(processes, server, target),
         gpu_memory_utilization=rollouts.gpu_memory_utilization,
         tensor_parallel_size=rollouts.tensor_parallel_size,
         enable_sleep_mode=rollouts.enable_sleep_mode,
@@ -192,18 +204,25 @@ def _strategy_error(trained_model: TrainedModel, requested: Placement, processes
     return ""
 
 
-def _reward_model_error(trained_model: TrainedModel, requested: Placement, auxiliary: AuxiliaryModels) -> str:
-    """Return why the strategy does not work with reward models, or an empty string."""
+def _sharding_error(trained_model: TrainedModel, requested: Placement, auxiliary: AuxiliaryModels) -> str:
+    """Return why the strategy does not work with reward models or the adapter, or an empty string."""
     able = _allowed_strategies(trained_model, auxiliary)
     if requested.strategy not in trained_model.method.footprint.strategies or requested.strategy in able:
         return ""
-    what = f"a reward model cannot compute scores with weights sharded by `{requested.strategy}`"
+    adapter = trained_model.adapter
+    what = (
+        f"`{requested.strategy}` does not support this adapter ({adapter.unshardable})"
+        if adapter is not None and adapter.unshardable
+        else f"a reward model cannot compute scores with weights sharded by `{requested.strategy}`"
+    )
     return f"{what}; use one of {', '.join(able)}"
 
 
 def _allowed_strategies(trained_model: TrainedModel, auxiliary: AuxiliaryModels) -> tuple[str, ...]:
     """Return the strategies that the stage supports."""
     found = trained_model.method.footprint.strategies
+    if trained_model.adapter is not None and trained_model.adapter.unshardable:
+        found = tuple(name for name in found if name in ("single", "ddp"))
     return tuple(name for name in found if not auxiliary.scorers or name not in _SHARDED_STRATEGIES)
 
 
@@ -231,9 +250,16 @@ def _allows_micro_batch(trained_model: TrainedModel, micro: int) -> bool:
     return True
 
 
-def _max_processes(batch: int, room: int, refused: frozenset[int]) -> int:
+def _max_gpus(requested: Placement, server: int, target: Target) -> int:
+    """Return the largest number of GPUs for training. By default, it shares one node with a vLLM server."""
+    if requested.num_processes is None and 0 < server < target.gpus:
+        return max(0, target.gpus - server)
+    return max(0, target.processes - server) if target.gpus else 0
+
+
+def _max_processes(batch: int, room: int, refused: frozenset[int], target: Target) -> int:
     """Return the largest number of processes that the batch divides over, with a valid micro-batch."""
-    found = [n for n in range(1, max(1, room) + 1) if batch % n == 0]
+    found = [n for n in range(1, max(1, room) + 1) if batch % n == 0 and divides_over_nodes(n, target)]
     return next((n for n in reversed(found) if batch // n not in refused), 1)
 
 
@@ -271,6 +297,7 @@ def _build_placement(
         launch=Launch(
             processes=chosen.choice.processes,
             strategy=chosen.choice.strategy,
+            nodes=constraints.nodes,
             engine=constraints.engine,
             rollouts=chosen_rollout_settings(chosen, constraints),
         ),
@@ -287,7 +314,13 @@ def _placement_without_estimate(
     processes = _declared_placement(trained_model).num_processes or 1
     strategy = constraints.strategy or ("single" if processes == 1 else "ddp")
     rollouts = declared_rollout_settings(constraints)
-    launch = Launch(processes=processes, strategy=strategy, engine=constraints.engine, rollouts=rollouts)
+    launch = Launch(
+        processes=processes,
+        strategy=strategy,
+        nodes=node_count(processes, target),
+        engine=constraints.engine,
+        rollouts=rollouts,
+    )
     gpus = processes + constraints.server_gpus if target.gpus else 0
     return StagePlacement(
         launch=launch, gpus=gpus, params={"precision": resolve_precision(trained_model, target)}

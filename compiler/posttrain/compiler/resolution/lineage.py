@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
+from posttrain.compiler.resolution.name_resolution import Ref, ResolvedRecipe
 from posttrain.compiler.text.yaml_tree import KeyPath
-from posttrain.spec.model_declaration import Adapter, Model
+from posttrain.spec.adapter_declaration import Adapter
+from posttrain.spec.artifact_stages import Script, ScriptOutput
+from posttrain.spec.model_declaration import Model
 from posttrain.spec.record import record
 from posttrain.spec.train_stage import Train
 
@@ -14,7 +16,7 @@ from posttrain.spec.train_stage import Train
 class Lineage:
     """The origin of a model, and the adapter in effect at this point."""
 
-    # The declared model; None if a script produced the weights, or if the declaration is invalid.
+    # The declared model; None for weights of a script with unknown shape, or an invalid declaration.
     origin: str | None
     adapter: Adapter | None
     # The path of the adapter in the recipe.
@@ -39,18 +41,49 @@ def weight_element_size(model: Model | None) -> int:
 
 
 def model_lineages(resolved: ResolvedRecipe) -> Mapping[str, Lineage]:
-    """The lineage of every model and of every stage with a model, by node."""
+    """The lineage of every model, of every stage with a model and of the models of scripts, by product."""
     found: dict[str, Lineage] = {}
     for name, model in resolved.recipe.models.items():
         found[f"model:{name}"] = Lineage(name, model.adapter, ("models", name, "adapter"))
     for node in resolved.order:  # topological, so the predecessor's lineage exists
         thing, _, name = node.partition(":")
         stage = resolved.recipe.stages.get(name) if thing == "stage" else None
+        if isinstance(stage, Script):
+            found |= _output_lineages(node, stage, resolved, found)
+            continue
         ref = resolved.refs.get((node, "model"))
         if stage is None or ref is None:
             continue
-        line = found.get(ref.node, Lineage(None, None, ("stages", name)))
+        line = _after(found.get(ref.product, Lineage(None, None, ("stages", name))), ref, resolved)
         if isinstance(stage, Train) and stage.adapter is not None:
             line = replace(line, adapter=stage.adapter, adapter_path=("stages", name, "adapter"))
         found[node] = line
     return found
+
+
+def _output_lineages(
+    node: str, stage: Script, resolved: ResolvedRecipe, found: Mapping[str, Lineage]
+) -> dict[str, Lineage]:
+    """The lineages of the models that a script declares `like` an input. They are full weights."""
+    lines: dict[str, Lineage] = {}
+    for name, output in stage.outputs.items():
+        role = output.like if isinstance(output, ScriptOutput) else None
+        ref = resolved.refs.get((node, role)) if role is not None else None
+        line = found.get(ref.product) if ref is not None else None
+        if line is not None:
+            lines[f"{node}.{name}"] = replace(
+                line, adapter=None, adapter_path=(*_path(node), "outputs", name)
+            )
+    return lines
+
+
+def _path(node: str) -> KeyPath:
+    return ("stages", node.partition(":")[2])
+
+
+def _after(line: Lineage, ref: Ref, resolved: ResolvedRecipe) -> Lineage:
+    """The lineage after the node: the product of a training can have another adapter than its declaration."""
+    trained = ref.kind == "stage" and isinstance(resolved.recipe.stages.get(ref.name), Train)
+    if not trained or line.adapter is None or not line.adapter.changes_base:
+        return line
+    return replace(line, adapter=line.adapter.as_trained())

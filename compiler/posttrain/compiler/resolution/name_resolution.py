@@ -18,10 +18,11 @@ from posttrain.compiler.resolution.references import (
     reward_references,
 )
 from posttrain.compiler.resolution.topological_order import CIRCULAR_REFERENCE, topological_order
-from posttrain.spec.artifact_stages import Export, Generate, Script
+from posttrain.spec.artifact_stages import Export, Generate, Script, ScriptOutput
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.eval_stages import Benchmark, Evaluate, Gate
 from posttrain.spec.extension import Catalog
+from posttrain.spec.recipe import AnyStage
 from posttrain.spec.record import record
 from posttrain.spec.suggestions import hint
 from posttrain.spec.train_stage import Train
@@ -93,7 +94,7 @@ def _resolve_one(use: ReferenceSite, recipe: TypedRecipe, diagnostics: Diagnosti
     }
     for thing, declared in things.items():
         if name in declared:
-            ref = Ref(thing, name, part if dot else None)
+            ref = _reference(thing, name, part if dot else None, use, recipe)
             return ref if _check_compatible(ref, use, recipe, diagnostics) else None
     fitting = [
         n
@@ -103,6 +104,31 @@ def _resolve_one(use: ReferenceSite, recipe: TypedRecipe, diagnostics: Diagnosti
     ]
     _report_unknown(use, [n for n in (*recipe.invalid_names, *fitting) if VALID_NAME.match(n)], diagnostics)
     return None
+
+
+def _reference(thing: NodeKind, name: str, part: str | None, use: ReferenceSite, recipe: TypedRecipe) -> Ref:
+    """The reference, which names an output of a script stage or implies the only one that fits."""
+    outputs = script_outputs(recipe.stages[name]) if thing == "stage" else {}
+    if part is not None:
+        named = part if part in outputs else None
+        return Ref(thing, name, None if named else part, named, is_output_named=named is not None)
+    wanted = _OUTPUTS_FOR.get(use.expected, ())
+    fitting = [output for output, kind in outputs.items() if kind in wanted]
+    return Ref(thing, name, output=fitting[0] if len(fitting) == 1 else None)
+
+
+# The kinds of outputs that a reference without a name can mean.
+_OUTPUTS_FOR = {"weights": ("weights",), "writer": ("weights",), "rows": ("rows",)}
+
+
+def script_outputs(stage: AnyStage) -> dict[str, Literal["weights", "rows"]]:
+    """The declared outputs of a script stage, by name; none for other stages."""
+    if not isinstance(stage, Script):
+        return {}
+    return {
+        name: "rows" if isinstance(output, ScriptOutput) and output.rows is not None else "weights"
+        for name, output in stage.outputs.items()
+    }
 
 
 def _report_unknown(use: ReferenceSite, legal: list[str], diagnostics: Diagnostics) -> None:
@@ -154,8 +180,8 @@ def _product_kind(ref: Ref, recipe: TypedRecipe) -> Literal["weights", "rows", "
                     return "rows"
                 case Evaluate() | Benchmark() | Gate():
                     return "figures"
-                case Script():
-                    return "files"
+                case Script() as stage:
+                    return "files" if ref.output is None else script_outputs(stage)[ref.output]
 
 
 _EXPECTED_PHRASES = {
@@ -169,6 +195,8 @@ _EXPECTED_PHRASES = {
 def _check_compatible(ref: Ref, use: ReferenceSite, recipe: TypedRecipe, diagnostics: Diagnostics) -> bool:
     if _is_compatible(ref, use, recipe):
         return _check_part(ref, use, recipe, diagnostics)
+    if ref.kind == "stage" and ref.node != use.owner and not _check_output(ref, use, recipe, diagnostics):
+        return False
     if ref.node == use.owner:
         diagnostics.add(CIRCULAR_REFERENCE, use.path, f"`{ref.name}` refers to itself")
         return False
@@ -181,10 +209,32 @@ def _check_compatible(ref: Ref, use: ReferenceSite, recipe: TypedRecipe, diagnos
     return False
 
 
+def _check_output(ref: Ref, use: ReferenceSite, recipe: TypedRecipe, diagnostics: Diagnostics) -> bool:
+    """Check that a reference to a script stage determines one of its outputs."""
+    outputs = script_outputs(recipe.stages[ref.name])
+    if not outputs or ref.output is not None:
+        return True
+    if ref.part is not None:
+        help, meant = hint(ref.part, outputs, what="outputs")
+        replace = f"{ref.name}.{meant}" if meant else None
+        message = f"the stage `{ref.name}` has no output `{ref.part}`"
+        diagnostics.add(UNKNOWN_NAME, use.path, message, help=help, replace=replace)
+        return False
+    fitting = [name for name, kind in outputs.items() if kind in _OUTPUTS_FOR.get(use.expected, ())]
+    if len(fitting) < 2:
+        return True
+    message = f"the stage `{ref.name}` has several outputs that fit"
+    listed = " or ".join(f"{ref.name}.{name}" for name in fitting)
+    diagnostics.add(WRONG_KIND, use.path, message, help=f"write {listed}")
+    return False
+
+
 def _check_part(ref: Ref, use: ReferenceSite, recipe: TypedRecipe, diagnostics: Diagnostics) -> bool:
     """Check the part of a reference: only rows have parts, and a part has a name."""
     if ref.part is None or (ref.part and _product_kind(ref, recipe) == "rows"):
         return True
+    if ref.kind == "stage" and ref.part and script_outputs(recipe.stages[ref.name]):
+        return _check_output(ref, use, recipe, diagnostics)
     what = "has no parts" if ref.part else "ends in a dot"
     message = f"the {ref.kind} `{ref.name}` {what}" if ref.part else f"`{use.text}` {what}"
     diagnostics.add(UNKNOWN_NAME, use.path, message, help=f"write {ref.name}", replace=ref.name)

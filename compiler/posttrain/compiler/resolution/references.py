@@ -12,6 +12,7 @@ from posttrain.spec.eval_stages import Benchmark, Evaluate, Gate
 from posttrain.spec.extension import Catalog
 from posttrain.spec.recipe import AnyStage
 from posttrain.spec.record import record
+from posttrain.spec.step_params.train_params import HELD_OUT_ROLE
 from posttrain.spec.train_stage import Train
 
 NodeKind = Literal["model", "dataset", "endpoint", "stage"]
@@ -25,10 +26,25 @@ class Ref:
     kind: NodeKind
     name: str
     part: str | None = None
+    # The declared output of a script stage; None for its whole product.
+    output: str | None = None
+    # Whether the recipe names the output, which it may omit if only one fits.
+    is_output_named: bool = False
 
     @property
     def node(self) -> str:
         return f"{self.kind}:{self.name}"
+
+    @property
+    def product(self) -> str:
+        """The node, with the output of a script stage: identifies a model."""
+        return f"{self.node}.{self.output}" if self.output else self.node
+
+    @property
+    def text(self) -> str:
+        """The reference as the recipe has it."""
+        named = self.part or (self.output if self.is_output_named else None)
+        return f"{self.name}.{named}" if named else self.name
 
 
 @record
@@ -78,6 +94,8 @@ def _stage_references(name: str, stage: AnyStage) -> Iterator[ReferenceSite]:
             yield use("data", stage.data, "rows")
             if stage.reference is not None:
                 yield use("reference", stage.reference, "weights")
+            if stage.evaluate is not None and stage.evaluate.data is not None:
+                yield use(HELD_OUT_ROLE, stage.evaluate.data, "rows", "evaluate", "data")
         case Evaluate() | Generate():
             yield from (
                 ReferenceSite(f"stage:{name}", *of, "writer") for of in _inference_references(name, stage)

@@ -44,6 +44,9 @@ class Metric:
     range: Interval
     # Of pass@k.
     k: int | None = None
+    lower_is_better: bool = False
+    # Whether it is a metric of a training stage on held-out rows.
+    held_out: bool = False
 
     def step_params(self) -> MetricDefinition:
         low, high = self.range.low, self.range.high
@@ -63,7 +66,8 @@ BUILTIN_RATES = {
 
 
 class StageWithMetrics(Protocol):
-    """A stage with metrics, as gates and training stages use it: an eval or a benchmark."""
+    """A stage with metrics, as gates and training stages use it: an eval, a benchmark, or a training stage
+    that evaluates held-out rows."""
 
     @property
     def metrics(self) -> Mapping[str, Metric]:

@@ -13,6 +13,7 @@ from posttrain.spec.eval_stages import Condition, Gate
 from posttrain.spec.record import record
 from posttrain.spec.step_params.eval_params import ConditionKind, GateCondition, MetricReference
 from posttrain.spec.suggestions import hint
+from posttrain.spec.train_stage import Train
 
 BAD_CONDITION = Code(
     "PT0701",
@@ -26,7 +27,8 @@ UNKNOWN_METRIC = Code(
     "PT0702",
     "unknown metric",
     "error",
-    "A gate names metrics as STAGE.METRIC, where STAGE is an eval stage with the metric METRIC, or as"
+    "A gate names metrics as STAGE.METRIC, where STAGE is an eval stage with the metric METRIC, or a"
+    " training stage that evaluates held-out rows (`evaluate.data`), as in sft.eval_loss; or as"
     " STAGE.TASK.METRIC for a benchmark stage. Metrics that are not means over items, such as perplexity or"
     " corpus BLEU, are reported, but gates cannot use them.",
     wrong=minimal_recipe(GATE_EXAMPLE, ("metric: check.accuracy", "metric: check.acuracy")),
@@ -46,7 +48,8 @@ NOT_PAIRED = Code(
     "comparison of evals on different rows",
     "error",
     "`better_than` compares item by item. Both evals must use the same rows, the same number of samples, and"
-    " a metric of the same kind.",
+    " a metric of the same kind. Losses on held-out rows must be the same metric of the same method, with the"
+    " same parameters of the loss.",
     wrong=minimal_recipe(
         GATE_EXAMPLE,
         ("at_least: 0.8", "better_than: first.accuracy"),
@@ -134,6 +137,7 @@ def _lower_condition(
         margin=condition.margin,
         confidence=condition.confidence,
         text=_condition_text(condition, kinds[0]),
+        lower_is_better=metric[2].lower_is_better,
     )
 
 
@@ -158,13 +162,16 @@ def _resolve_metric(
     known = [f"{name}.{m}" for name, found in evals.items() for m in found.metrics]
     help, meant = hint(text, known, what="metrics")
     labels = diagnostics.removal_labels(stage, "stages")
-    message = f"no eval or benchmark has the metric `{text}`"
+    message = f"no eval, benchmark or training stage has the metric `{text}`"
     diagnostics.add(UNKNOWN_METRIC, path, message, help=help, labels=labels, replace=meant)
     return None
 
 
 def _is_measuring_stage(stage: object) -> bool:
-    return any(getattr(stage, verb, None) for verb in ("eval", "benchmark"))
+    evaluates_rows = (
+        isinstance(stage, Train) and stage.evaluate is not None and stage.evaluate.data is not None
+    )
+    return evaluates_rows or any(getattr(stage, verb, None) for verb in ("eval", "benchmark"))
 
 
 def _check_paired(

@@ -150,6 +150,11 @@ def _check_endpoint(
     if stage.prompts == "plain" and subject.endpoint.provider in _CHAT_ONLY:
         message = f"{what} takes conversations, not plain text"
         diagnostics.add(UNSUPPORTED_INFERENCE, (*stage_path, "prompts"), message, help="set `prompts: chat`")
+    if stage.chat_template_kwargs and subject.endpoint.provider != "vllm":
+        message = f"requests to {what} have no arguments of the chat template"
+        diagnostics.add(
+            UNSUPPORTED_INFERENCE, (*stage_path, "chat_template_kwargs"), message, help="remove the key"
+        )
     if stage.engine != "auto" and len(inference_models("", stage)) == 1:
         message = f"{what} uses HTTP, so `engine` has no effect"
         diagnostics.add(UNSUPPORTED_INFERENCE, (*stage_path, "engine"), message, help="remove the key")

@@ -77,7 +77,8 @@ UNKNOWN_RANGE = Code(
     "warning",
     "A rare item with an extreme value can change the mean of such a metric by any amount, and items without"
     " one do not show it. The gate can pass or fail by mistake more often than its confidence says. Use a"
-    " rate, or limit the values, for example with `clip`.",
+    " rate, or limit the values, for example with `clip`. The same holds for a"
+    " loss on held-out rows, which no key can limit, so it is not reported: evaluate many rows.",
     wrong=minimal_recipe(GATE_EXAMPLE, *_COUNTED),
     right=minimal_recipe(GATE_EXAMPLE, *_COUNTED, *_LIMITED),
 )
@@ -98,7 +99,7 @@ def check_power(
     `values` is the range of an item's value, in the baseline as well.
     """
     if metric.kind not in ("rate", "pass_at"):
-        _check_mean(condition, values, rows, path, diagnostics)
+        _check_mean(condition, metric, values, rows, path, diagnostics)
     elif rows is None:
         return
     elif condition.better_than is not None:
@@ -108,12 +109,19 @@ def check_power(
 
 
 def _check_mean(
-    condition: Condition, values: Interval, rows: int | None, path: KeyPath, diagnostics: Diagnostics
+    condition: Condition,
+    metric: Metric,
+    values: Interval,
+    rows: int | None,
+    path: KeyPath,
+    diagnostics: Diagnostics,
 ) -> None:
     if condition.min_detectable_effect is not None:
         message = "the variance of a mean is not known in advance: `min_detectable_effect` needs a rate"
         diagnostics.add(UNDETECTABLE_EFFECT, (*path, "min_detectable_effect"), message)
     reach = values.high - values.low
+    if metric.held_out and not math.isfinite(reach):  # a loss has no bounds that its user could set
+        return
     if not math.isfinite(reach):
         message = (
             f"the range of `{condition.metric}` is {values}, so the confidence of the gate is approximate"

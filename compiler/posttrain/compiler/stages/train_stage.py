@@ -164,9 +164,9 @@ def _check_columns(
     path: KeyPath = ("stages", name, "data")
     if ref is None or table is None or not check_part(ref, table, path, diagnostics):
         return None
-    if table.columns and not any(_has_columns(table.columns, columns) for columns in method.accepts):
-        required = " or ".join(_columns_text(columns) for columns in method.accepts)
-        message = f"`{stage.train}` reads {required}; the data has {_columns_text(table.columns)}"
+    if table.columns and matching_columns(method, table.columns) is None:
+        required = " or ".join(columns_text(columns) for columns in method.accepts)
+        message = f"`{stage.train}` reads {required}; the data has {columns_text(table.columns)}"
         from posttrain.compiler.data.dataset_formats import column_advice
 
         help = column_advice(table.columns, method.accepts)
@@ -200,7 +200,12 @@ def _has_columns(columns: Columns, required: Columns) -> bool:
     )
 
 
-def _columns_text(columns: Columns) -> str:
+def matching_columns(method: Method, columns: Columns) -> Columns | None:
+    """Return the first of the method's column sets that the columns contain."""
+    return next((required for required in method.accepts if _has_columns(columns, required)), None)
+
+
+def columns_text(columns: Columns) -> str:
     return ", ".join(f"{name} ({type})" for name, type in columns.items())
 
 

@@ -1,6 +1,6 @@
 """The inputs of a compilation: the recipe's text, a catalog, and access to files in the recipe's folder."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from posttrain.spec.extension import Catalog
@@ -20,6 +20,18 @@ class SourceFile:
 ReadFile = Callable[[str], bytes | None]
 
 
+@record
+class ExtendedArtifact:
+    """A recipe in a registry that another one extends: its recipe file, and access to its files."""
+
+    source: SourceFile
+    read: ReadFile
+
+
+# Fetches the artifact of a reference with a digest; returns the reason if that is not possible.
+ReadArtifact = Callable[[str], ExtendedArtifact | str]
+
+
 @record(kw_only=True)
 class CompileRequest:
     """Everything that a compilation depends on. Equal requests have equal results on every machine."""
@@ -29,12 +41,16 @@ class CompileRequest:
     read: ReadFile
     # The SHA-256 of a file in the recipe's folder that is too large to load.
     digest: Callable[[str], str | None] | None = None
+    # The artifacts that `extends` names. Their files are found by `read` and `digest` afterwards.
+    read_artifact: ReadArtifact | None = None
     # Versions of the distributions that run the steps, by name.
     stack: Mapping[str, str] = field(default_factory=dict[str, str])
     # The first bytes of such a large file.
     read_prefix: Callable[[str, int], bytes | None] | None = None
     # Why a file that exists cannot be read, for example "is a folder"; None if it does not exist.
     read_problem: Callable[[str], str | None] | None = None
+    # The paths of the files next to a path, to suggest one of them if it does not exist.
+    neighbors: Callable[[str], Sequence[str]] | None = None
     profiles: tuple[str, ...] = ()
     # Whether to check the recipe without a profile and with each of its profiles too. The plan is that of
     # `profiles`.
@@ -56,6 +72,10 @@ class CompileRequest:
     def problem_with(self, name: str) -> str | None:
         """Why `read` has no content for a file that exists; None if it does not exist."""
         return self.read_problem(name) if self.read_problem is not None else None
+
+    def files_near(self, name: str) -> Sequence[str]:
+        """The paths of the files in the same folder."""
+        return self.neighbors(name) if self.neighbors is not None else ()
 
     def file_prefix(self, name: str, most: int) -> bytes | None:
         """The first bytes of a file; None if it does not exist."""
