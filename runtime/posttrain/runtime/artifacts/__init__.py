@@ -1,0 +1,1 @@
+"""Recipes and products as OCI artifacts (docs/artifacts.md)."""

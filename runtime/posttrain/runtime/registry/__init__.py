@@ -1,0 +1,1 @@
+"""A client of OCI registries: references, authentication, manifests, blobs and referrers."""
