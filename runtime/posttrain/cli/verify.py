@@ -1,12 +1,13 @@
-"""`recipe verify`: compare the files of a home with their checksums."""
+"""`recipe verify`: compare the files of a home, or an artifact in a registry, with their checksums."""
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from posttrain.cli.home_option import home_option, resolve_home
-from posttrain.cli.invalid_usage import EXIT_ERRORS
+from posttrain.cli.invalid_usage import EXIT_ERRORS, InvalidUsage
+from posttrain.cli.trust_options import TrustOptions, read_trust, trust_options
 from posttrain.runtime.store.home import Home
 
 if TYPE_CHECKING:
@@ -26,16 +27,38 @@ _COUNT_LABELS = {
 
 
 @click.command("verify")
+@click.argument("artifact", required=False, metavar="[oci://HOST/NAME]")
 @home_option
+@trust_options
 @click.option(
     "--repair", "repair_damage", is_flag=True, help="Move damaged items aside; the next run recreates them."
 )
-def command(home: str | None, repair_damage: bool) -> None:
-    """Check all products, runs and unfinished steps of a home against their checksums."""
+def command(
+    artifact: str | None,
+    home: str | None,
+    repair_damage: bool,
+    **trust: Unpack[TrustOptions],
+) -> None:
+    """Check all products, runs and unfinished steps of a home against their checksums.
+
+    With a reference: check that a trusted signer signed the artifact, that its files match their digests,
+    and that its key follows from the published recipe and its lock. The plan is computed again; nothing runs.
+    """
+    if artifact is not None:
+        from posttrain.cli.verify_artifact import verify_and_print
+
+        if repair_damage:
+            raise InvalidUsage("--repair is for a home; an artifact in a registry cannot be changed")
+        verify_and_print(artifact, read_trust(trust))
+        return
+    _verify_home(resolve_home(home), repair_damage)
+
+
+def _verify_home(home: Home, repair_damage: bool) -> None:
     from posttrain.runtime.store.verify_findings import VerifyProgress
 
     checked = VerifyProgress()
-    found = _check(resolve_home(home), checked, repair_damage)
+    found = _check(home, checked, repair_damage)
     for one in found:
         finding = one.finding
         name = finding.name if finding.kind == "run" else finding.name[:10]
