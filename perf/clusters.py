@@ -3,7 +3,7 @@
     python -m perf.clusters [--steps 8] [--kills 20] [--on slurm,ray] [PART ...]
 
 Parts: `overhead` (wall time of a small step in addition to the same step here), `infeasible` (time until a
-request that no node meets is reported), `matrix` (calls to Slurm during a matrix of 20 legs), `kills`
+request that no node meets is reported), `matrix` (calls to the engine during a matrix of 20 legs), `kills`
 (clients killed at random times), `quickstart` (digests of all products; takes minutes). The clusters are
 those of the tests: POSTTRAIN_TEST_SLURM and POSTTRAIN_TEST_RAY.
 """
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,23 @@ RECIPE = [sys.executable, "-m", "posttrain.cli.main"]
 PARTS = ("overhead", "infeasible", "matrix", "kills", "quickstart")
 # Records each start, then works for a while.
 PROGRAM = 'echo begun >> "{folder}/begun-{name}"; sleep {seconds}; echo done > $OUT/result'
+
+
+_RECORDING_CLIENT = """
+import time
+from posttrain.cli.main import run
+from posttrain.runtime.runners.cluster.ray_scheduler import RayScheduler
+
+call, files = RayScheduler._call, {{"submit": "submissions", "jobs": "polls"}}
+
+def record(self, request):
+    with open("{calls}/" + files.get(request["call"], "others"), "a") as file:
+        file.write(f"{{time.time()}}\\n")
+    return call(self, request)
+
+RayScheduler._call = record
+run()
+"""
 
 
 def write_chain(folder: Path, steps: int, seconds: float) -> Path:
@@ -82,7 +99,7 @@ def step_seconds(home: Path) -> list[float]:
 
 
 @contextmanager
-def declared(cluster: TestCluster, folder: Path, **options: Any) -> Iterator[tuple[str, str]]:
+def declared(cluster: TestCluster, folder: Path, **options: Any) -> Generator[tuple[str, str]]:
     """The options of a command that runs on the cluster."""
     file = folder / "places.yaml"
     cluster.declare(file, **options)
@@ -113,29 +130,48 @@ def measure_infeasible(clusters: Mapping[str, TestCluster], folder: Path) -> Non
     plan = statistics.median(run("plan", recipe, "--home", folder / "plan") for _ in range(3))
     for name, cluster in clusters.items():
         with declared(cluster, folder, cpus=512) as on:
-            times = [run("run", recipe, "--home", folder / "never-home", *on, fails=True) for _ in range(3)]
+            times = [run("run", recipe, "--home", folder / "never-home", *on, fails=True) for _ in range(5)]
         print(f"| {name} | {statistics.median(times):.1f} | {plan:.1f} |", flush=True)
 
 
-def measure_matrix(cluster: TestCluster, folder: Path) -> None:
-    """Count the calls of squeue with a program that records them and passes them on."""
-    programs = folder / "programs"
-    programs.mkdir()
-    real = {name: shutil.which(name) for name in ("squeue", "sbatch", "scancel")}
-    for name, path in real.items():
-        (programs / name).write_text(f'#!/bin/sh\ndate +%s.%N >> {folder}/{name}.calls\nexec {path} "$@"\n')
-        (programs / name).chmod(0o755)
+def measure_matrix(clusters: Mapping[str, TestCluster], folder: Path) -> None:
+    """Count the calls to each engine: the programs of Slurm, and the requests to Ray."""
+    recorders = {"slurm": _record_programs, "ray": _record_requests}
     recipe = write_matrix(folder / "matrix", 20, 3.0)
+    print("\n| place | legs | s | submissions | polls | least s between polls |\n|---|---|---|---|---|---|")
+    for name, cluster in clusters.items():
+        calls = folder / f"{name}-calls"
+        calls.mkdir()
+        with declared(cluster, folder, memory_gb=0.1) as on, recorders[name](calls):
+            seconds = run("run", recipe, "--home", folder / f"{name}-matrix-home", *on)
+        submissions, polls = _times(calls / "submissions"), _times(calls / "polls")
+        gaps = [after - before for before, after in itertools.pairwise(polls)]
+        least = f"{min(gaps):.2f}" if gaps else ""
+        print(f"| {name} | 20 | {seconds:.1f} | {len(submissions)} | {len(polls)} | {least} |", flush=True)
+
+
+@contextmanager
+def _record_programs(calls: Path) -> Generator[None]:
+    """Programs that record a call and pass it on. The check of the preflight is a submission, too."""
+    for name, file in (("squeue", "polls"), ("sbatch", "submissions")):
+        program, real = calls / name, shutil.which(name)
+        program.write_text(f'#!/bin/sh\ndate +%s.%N >> {calls / file}\nexec {real} "$@"\n')
+        program.chmod(0o755)
     before = os.environ["PATH"]
-    os.environ["PATH"] = f"{programs}:{before}"
-    with declared(cluster, folder, memory_gb=0.1) as on:
-        seconds = run("run", recipe, "--home", folder / "matrix-home", *on)
+    os.environ["PATH"] = f"{calls}:{before}"
+    yield
     os.environ["PATH"] = before
-    calls = {name: _times(folder / f"{name}.calls") for name in real}
-    gaps = [after - first for first, after in zip(calls["squeue"], calls["squeue"][1:], strict=False)]
-    print("\n| legs | s | sbatch | squeue | least s between calls of squeue |\n|---|---|---|---|---|")
-    least = f"{min(gaps):.2f}" if gaps else ""
-    print(f"| 20 | {seconds:.1f} | {len(calls['sbatch'])} | {len(calls['squeue'])} | {least} |", flush=True)
+
+
+@contextmanager
+def _record_requests(calls: Path) -> Generator[None]:
+    """A client that records each request to the process that has the connection to Ray."""
+    program = calls / "client.py"
+    program.write_text(_RECORDING_CLIENT.format(calls=calls))
+    before = RECIPE[:]
+    RECIPE[1:] = [str(program)]
+    yield
+    RECIPE[:] = before
 
 
 def _times(file: Path) -> list[float]:
@@ -245,8 +281,7 @@ def main() -> None:
                 case "infeasible":
                     measure_infeasible(clusters, folder)
                 case "matrix":
-                    if "slurm" in clusters:
-                        measure_matrix(clusters["slurm"], folder)
+                    measure_matrix(clusters, folder)
                 case "kills":
                     (folder / "kills").mkdir()
                     measure_kills(clusters, folder / "kills", options.kills)

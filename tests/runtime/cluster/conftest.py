@@ -5,7 +5,19 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import require_service
+from tests.recipe_command import TINY_RECIPE, run_command
 from tests.runtime.cluster.engines import RAY_HOW, SLURM_HOW, TestCluster, ray_cluster, slurm_cluster
+from tests.runtime.cluster.node_trainings import write_training
+
+
+@pytest.fixture(scope="session")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with the product of a training in two processes on this machine."""
+    folder = tmp_path_factory.mktemp("local")
+    recipe = write_training(folder / "recipe", nodes=1)
+    done = run_command("run", recipe, "--home", folder / "home")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "home"
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +30,15 @@ def ray() -> Iterator[TestCluster]:
     found = require_service("a Ray cluster", ray_cluster(), RAY_HOW)
     yield found
     found.scheduler.close()
+
+
+@pytest.fixture(scope="session")
+def local_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the tiny recipe on this machine until its first eval. Tests copy it."""
+    home = tmp_path_factory.mktemp("local") / "home"
+    done = run_command("run", TINY_RECIPE, "--home", home, "--until", "before")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return home
 
 
 @pytest.fixture(params=["slurm", "ray"])

@@ -16,6 +16,10 @@ PROBE = """\
 import json, os, pathlib
 pathlib.Path(os.environ["OUT"], "found.json").write_text(json.dumps(sorted(os.environ)))
 """
+GPU_PROBE = """\
+import json, os, pathlib
+pathlib.Path(os.environ["OUT"], "found.json").write_text(json.dumps(os.environ.get("CUDA_VISIBLE_DEVICES")))
+"""
 
 
 def write_recipe(folder: Path, **programs: str) -> Path:

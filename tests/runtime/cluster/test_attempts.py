@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,15 +16,18 @@ from tests.recipe_command import wait_until
 from tests.runtime.cluster.programs import WAITING, starts, write_recipe
 
 from posttrain.cli.compile import compile_file
-from posttrain.runtime.errors import StepError
+from posttrain.runtime.errors import FAILED, StepError
+from posttrain.runtime.runners.cluster import cluster_runner
 from posttrain.runtime.runners.cluster.attempt_files import (
     AttemptFiles,
     begin_attempt,
     current_attempt,
     forget_attempt,
+    has_live_job,
     new_token,
 )
 from posttrain.runtime.runners.cluster.cluster_runner import ClusterRunner
+from posttrain.runtime.runners.cluster.job_handle import JobHandle
 from posttrain.runtime.runners.cluster.job_monitor import JobMonitor, JobSnapshot
 from posttrain.runtime.runners.cluster.job_request import JobRequest
 from posttrain.runtime.runners.cluster.node_pool import NodePool
@@ -31,6 +35,7 @@ from posttrain.runtime.runners.cluster.node_program import check_stack
 from posttrain.runtime.runners.cluster.pool_jobs import PoolJobs
 from posttrain.runtime.runners.cluster.scheduler import JobSpec, JobState, SchedulerError
 from posttrain.runtime.store import workdir
+from posttrain.runtime.store.garbage import find_garbage, used_workdirs
 from posttrain.runtime.store.home import Home
 from posttrain.spec.place import SlurmPlace
 from posttrain.spec.plan import SourceLocation, Step
@@ -75,6 +80,7 @@ class FakeScheduler:
         self.calls: list[float] = []
         self.submitted: list[JobSpec] = []
         self.error: StepError | None = None
+        self.listed = [JobState(id="7", name="posttrain-x", phase="running")]
 
     def open(self) -> None: ...
 
@@ -86,7 +92,7 @@ class FakeScheduler:
         self.calls.append(time.monotonic())
         if self.error is not None:
             raise self.error
-        return [JobState(id="7", name="posttrain-x", phase="running")]
+        return self.listed
 
     def nodes(self) -> Sequence[str]:
         return ()
@@ -183,8 +189,18 @@ def _command_line(entry: Path) -> bytes:
 def test_a_job_without_an_attempt_ends(tmp_path: Path) -> None:
     (tmp_path / "work" / KEY).mkdir(parents=True)
     command = [sys.executable, "-m", "posttrain.runtime.runners.cluster.node_program"]
-    done = subprocess.run([*command, "step", str(tmp_path / "work" / KEY)], check=False, timeout=60)
+    arguments = [*command, "step", str(tmp_path / "work" / KEY)]
+    done = subprocess.run(arguments, check=False, timeout=60, capture_output=True, text=True)
     assert done.returncode == 0
+    assert "only `recipe run` prepares a step for its job" in done.stdout
+
+
+def test_a_node_that_does_not_see_the_home_says_so(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "posttrain.runtime.runners.cluster.node_program"]
+    folder = str(tmp_path / "elsewhere" / "work" / KEY)
+    done = subprocess.run([*command, "step", folder], check=False, timeout=60, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert f"has no {folder}: the home must be on a disk that all nodes share" in done.stdout
 
 
 def test_a_kept_alive_program_ends_when_no_step_comes(tmp_path: Path) -> None:
@@ -276,4 +292,97 @@ def test_an_engine_that_does_not_answer_voids_no_attempt(tmp_path: Path) -> None
     wait_until(lambda: runner.poll(handle) is not None, "the end of the job", seconds=30)
     assert current_attempt(work) is None
     assert (work / "failure.json").exists()
+    runner.close()
+
+
+def ended_handle(work: Path, runner: ClusterRunner, status: int) -> JobHandle:
+    """A step whose program got SIGTERM, and whose worker wrote a receipt all the same."""
+    files = begin_attempt(work, attempt(), {})
+    assert files.claim("9", "node")
+    (work / "receipt.json").write_text("{}")
+    files.end(status, terminated=True)
+    handle = runner.attach(work, step({})) if status == 0 else None
+    return handle or JobHandle(step({}), files, "posttrain-x")
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "TIMEOUT", "PREEMPTED", ""])
+def test_the_receipt_of_a_job_that_the_engine_stopped_does_not_count(tmp_path: Path, state: str) -> None:
+    """The engine sent SIGTERM to the programs of the step too, which took their end for a result."""
+    scheduler = FakeScheduler()
+    scheduler.listed = [JobState(id="9", name="posttrain-x", phase="over", state=state)] if state else []
+    runner = ClusterRunner(SlurmPlace(engine="slurm"), scheduler)
+    work = Home(tmp_path).workdir(KEY)
+    handle = ended_handle(work, runner, 0)
+    wait_until(lambda: runner.poll(handle) is not None, "the end of the step", seconds=30)
+    assert runner.poll(handle) == FAILED
+    assert not (work / "receipt.json").exists()
+    runner.close()
+
+
+def test_a_step_that_ended_after_the_warning_before_the_time_limit_counts(tmp_path: Path) -> None:
+    scheduler = FakeScheduler()
+    scheduler.listed = [JobState(id="9", name="posttrain-x", phase="over", state="COMPLETED")]
+    runner = ClusterRunner(SlurmPlace(engine="slurm"), scheduler)
+    handle = ended_handle(Home(tmp_path).workdir(KEY), runner, 0)
+    wait_until(lambda: runner.poll(handle) is not None, "the end of the step", seconds=30)
+    assert runner.poll(handle) == 0
+    runner.close()
+
+
+def test_a_job_in_the_queue_has_the_reason_of_the_engine(tmp_path: Path) -> None:
+    scheduler = FakeScheduler()
+    waiting = JobState(id="9", name="posttrain-x", phase="pending", state="PENDING", reason="Priority")
+    scheduler.listed = [waiting]
+    runner = ClusterRunner(SlurmPlace(engine="slurm"), scheduler)
+    work = Home(tmp_path).workdir(KEY)
+    files = begin_attempt(work, attempt(), {})
+    handle = runner.attach(work, step({}))
+    assert handle is not None
+    assert runner.queue_reason(handle) == "Fake: Priority"
+    scheduler.error = SchedulerError("Fake does not answer", retriable=True)
+    runner.poll(handle)
+    wait_until(lambda: runner.queue_reason(handle) == "Fake does not answer", "the failed call", seconds=10)
+    assert files.claim("9", "node")
+    assert runner.queue_reason(handle) is None
+    runner.close()
+
+
+def test_garbage_collection_leaves_the_folders_of_jobs(tmp_path: Path) -> None:
+    """A job outlives its client, and holds no lock."""
+    home = Home(tmp_path)
+    home.prepare()
+    queued, running, ended, void = (home.workdir(digit * 64) for digit in "abcd")
+    claimed = begin_attempt(running, attempt(job_name="r"), {})
+    begin_attempt(queued, attempt(job_name="q"), {})
+    begin_attempt(ended, attempt(), {}).end(0, terminated=False)
+    begin_attempt(void, attempt(), {})
+    forget_attempt(void)
+    assert claimed.claim("7", "node")
+    assert {item.path for item in find_garbage(home)} == {ended, void}
+    jobs = [JobState(id="7", name="r", phase="running"), JobState(id="8", name="q", phase="pending")]
+    assert {item.path for item in find_garbage(home, has_job=partial(has_live_job, jobs=jobs))} == {
+        ended,
+        void,
+    }
+    found = find_garbage(home, has_job=partial(has_live_job, jobs=jobs[1:]))
+    assert {item.path for item in found} == {running, ended, void}
+    assert used_workdirs(home) == [queued, running]
+
+
+def test_an_engine_that_does_not_answer_for_some_time_is_an_outage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its steps seem to run for ever: the user must know why."""
+    monkeypatch.setattr(cluster_runner, "_OUTAGE_SECONDS", 0.5)
+    scheduler = FakeScheduler()
+    runner = ClusterRunner(SlurmPlace(engine="slurm"), scheduler)
+    runner.monitor.fresh()
+    assert runner.outage() is None
+    scheduler.error = SchedulerError("Fake does not answer", retriable=True)
+    expected = "Fake does not answer; the run waits until Fake answers"
+    wait_until(
+        lambda: bool(runner.monitor.latest()) and runner.outage() == expected, "the outage", seconds=10
+    )
+    scheduler.error = None
+    wait_until(lambda: bool(runner.monitor.latest()) and runner.outage() is None, "its end", seconds=10)
     runner.close()

@@ -3,20 +3,22 @@
 `--regenerate` rewrites the files in `batch_scripts/`; review the changes.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from posttrain.runtime.runners.cluster.job_specs import JobSpecs
-from posttrain.runtime.runners.cluster.slurm_script import batch_script
+from posttrain.runtime.runners.cluster.slurm_script import batch_script, limit_seconds
 from posttrain.spec.place import SlurmPlace
-from posttrain.spec.plan import Resources, SourceLocation, Step
+from posttrain.spec.plan import Launch, Resources, SourceLocation, Step
 
 GOLDEN = Path(__file__).parent / "batch_scripts"
 WORK = Path("/shared/me/.recipe/work/0123abcd")
 IMAGE = "ghcr.io/lab/posttrain@sha256:" + "ab" * 32
 PYTHON = "/shared/venv/bin/python"
+TWO_NODES = Launch(processes=16, strategy="zero2", nodes=2)
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "plain": ({}, {}),
     "everything": (
@@ -43,6 +45,18 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "apptainer": (
         {"container": {"runtime": "apptainer", "mounts": ["/data/models"]}},
         {"image": IMAGE, "resources": Resources(gpus=1)},
+    ),
+    "nodes": (
+        {"memory_gb": 64.0, "time_limit": "12:00:00"},
+        {"resources": Resources(cpus=16, gpus=16), "launch": TWO_NODES},
+    ),
+    "pyxis-nodes": (
+        {"container": "pyxis"},
+        {"image": IMAGE, "resources": Resources(gpus=16), "launch": TWO_NODES},
+    ),
+    "apptainer-nodes": (
+        {"container": "apptainer"},
+        {"image": IMAGE, "resources": Resources(gpus=16), "launch": TWO_NODES},
     ),
 }
 
@@ -75,6 +89,12 @@ def test_script(name: str, request: pytest.FixtureRequest) -> None:
     assert script == file.read_text()
 
 
+def test_nodes_that_were_lost_are_excluded() -> None:
+    place = SlurmPlace.model_validate({"engine": "slurm"})
+    spec = JobSpecs(place).step_job(WORK, step(launch=TWO_NODES))
+    assert "#SBATCH --exclude=n2,n7\n" in batch_script(replace(spec, excluded=("n2", "n7")), place)
+
+
 def test_a_step_with_an_image_never_shares_a_node() -> None:
     place = SlurmPlace.model_validate({"engine": "slurm", "container": "pyxis", "keep_alive_seconds": 60.0})
     assert JobSpecs(place).pool_name(step(image=IMAGE)) is None
@@ -91,3 +111,37 @@ def test_pools_differ_by_request_and_place() -> None:
     ]
     assert len(set(names)) == 3
     assert JobSpecs(first).pool_name(step()) == names[0]
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds"),
+    [
+        *(("5", 300), ("1:30", 90), ("12:00:00", 43200), ("1-0", 86400), ("2-3:30", 185400)),
+        *(("1-0:0:9", 86409), ("0", 0)),
+    ],
+)
+def test_a_time_limit_is_read_as_sbatch_reads_it(limit: str, seconds: int) -> None:
+    assert limit_seconds(limit) == seconds
+
+
+@pytest.mark.parametrize(("limit", "warns"), [("4", False), ("5", True), ("0", True)])
+def test_a_short_job_gets_no_signal_before_its_limit(limit: str, *, warns: bool) -> None:
+    """It would come before the step did anything."""
+    place = SlurmPlace.model_validate({"engine": "slurm", "python": PYTHON, "time_limit": limit})
+    assert ("--signal=B:TERM@120" in batch_script(JobSpecs(place).step_job(WORK, step()), place)) == warns
+
+
+def test_values_are_quoted_as_sbatch_reads_them() -> None:
+    place = SlurmPlace.model_validate(
+        {
+            "engine": "slurm",
+            "python": PYTHON,
+            "options": ["--comment=a b", "--mail-user='x y'", "--exclusive"],
+        }
+    )
+    work = Path("/home/it's 100%j/.recipe/work/0123abcd")
+    lines = batch_script(JobSpecs(place).step_job(work, step()), place).splitlines()
+    assert '#SBATCH --output="/home/it\'s 100%%j/.recipe/work/0123abcd/job-output"' in lines
+    assert '#SBATCH --comment="a b"' in lines
+    assert "#SBATCH --mail-user='x y'" in lines
+    assert "#SBATCH --exclusive" in lines

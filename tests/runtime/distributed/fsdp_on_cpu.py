@@ -13,7 +13,7 @@ from tests.runtime.methods.stage_harness import compile_plan, recipe
 from posttrain.runtime.runners.process import ProcessRunner
 
 # Python imports a module of this name at startup.
-_FAKE_GPU_SITECUSTOMIZE = """\
+FAKE_GPU_SITECUSTOMIZE = """\
 from accelerate.state import DistributedType, PartialState
 
 made = PartialState.__init__
@@ -29,7 +29,7 @@ PartialState.__init__ = init
 
 def fsdp_on_cpu_runner(folder: Path) -> ProcessRunner:
     """A harness whose workers assume that they run on GPUs."""
-    (folder / "sitecustomize.py").write_text(_FAKE_GPU_SITECUSTOMIZE)
+    (folder / "sitecustomize.py").write_text(FAKE_GPU_SITECUSTOMIZE)
     runner = ProcessRunner()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *_accelerate_environment()]))

@@ -12,6 +12,7 @@ from tests.conftest import require_service
 from tests.recipe_command import file_digests, find_processes, wait_until
 from tests.runtime.methods.stage_harness import StageHarness, compile_plan, metrics, recipe
 
+from posttrain.runtime.rows_io import read_rows
 from posttrain.runtime.store.file_locks import try_lock
 from posttrain.runtime.store.products import Product
 from posttrain.runtime.store.runs import run_key
@@ -263,6 +264,19 @@ def test_a_model_is_measured_as_by_one_process(bench: StageHarness) -> None:
 def test_a_divided_model_is_measured_as_by_one_process(bench: StageHarness) -> None:
     require_service("deepspeed", find_spec("deepspeed"), "pip install deepspeed")
     check_evaluates_alike_when_killed(bench, *check_evaluates_like_one_process(bench, "zero3"))
+
+
+@pytest.mark.parametrize("method", ["sft", "dpo"])
+def test_held_out_rows_are_evaluated_as_by_one_process(method: str, bench: StageHarness) -> None:
+    """17 rows: the last batches of two processes have repeated rows, which do not count."""
+    plan, step = compile_placed(stage(method, keys="evaluate: {eval_steps: 4, data: sums.test}, "), "ddp")
+    alone = run_again(bench, plan, plan.step("it"))
+    together = run_again(bench, plan, step)
+    rows = [read_rows(product.files / "evaluation", "rows") for product in (alone, together)]
+    assert len(rows[0]) == len(rows[1]) == 17
+    losses = [[row["eval_loss"] for row in found] for found in rows]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-2, abs=1e-3)
+    assert metrics(together, "eval/loss") == pytest.approx(metrics(alone, "eval/loss"), rel=2e-3, abs=1e-4)
 
 
 def test_a_stage_in_several_processes_leaves_one_receipt_and_a_log_each(bench: StageHarness) -> None:

@@ -246,7 +246,7 @@ def test_a_stage_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys\nfrom pathlib import Path\n"
         "from posttrain.runtime.distributed.vllm_server import start_server\n"
-        "server = start_server(['http.server', '0'], os.environ, 0, Path(sys.argv[1]))\n"
+        "server = start_server(['http.server', '0'], os.environ, '', Path(sys.argv[1]))\n"
         "print(server.process.pid, flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, check=False)

@@ -8,12 +8,26 @@ import os
 import signal
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from posttrain.runtime.errors import FAILED, NO_SPACE, StepError, as_step_error, failure_record
 from posttrain.runtime.store.document_files import read_document, write_document
 from posttrain.spec.document_json import DocumentError
 from posttrain.spec.step_records import RankFailure
+
+# The monotonic clock is comparable between the processes of one machine.
+Clock = Callable[[], float]
+
+
+class RankError(StepError):
+    """The failure of the processes of a node."""
+
+    def __init__(self, error: StepError, *, at: float, is_cause: bool) -> None:
+        super().__init__(str(error), error.advice, retriable=error.retriable, details=error.details)
+        self.at = at
+        # Whether a process ended without an error of its own, so that errors of others follow from it.
+        self.is_cause = is_cause
 
 
 def clear_failures(work: Path, world_size: int) -> None:
@@ -22,9 +36,9 @@ def clear_failures(work: Path, world_size: int) -> None:
         _failure_path(work, rank).unlink(missing_ok=True)
 
 
-def record_failure(work: Path, rank: int, error: BaseException) -> int:
+def record_failure(work: Path, rank: int, error: BaseException, clock: Clock = time.monotonic) -> int:
     """Record why and when a process fails. Returns its exit status."""
-    at = time.monotonic()  # comparable between the processes of one machine
+    at = clock()
     try:
         failure = RankFailure(**dict(failure_record(as_step_error(error))), at=at)
         write_document(_failure_path(work, rank), failure)
@@ -35,7 +49,7 @@ def record_failure(work: Path, rank: int, error: BaseException) -> int:
     return FAILED
 
 
-def first_failure(work: Path, failed: dict[int, int], world_size: int) -> StepError:
+def first_failure(work: Path, failed: dict[int, int], world_size: int) -> RankError:
     """Return the error of the process that failed first, even if it was killed and has no record.
 
     Libraries abort a process whose peer is gone, so an aborted process is the cause only if no other is.
@@ -47,12 +61,14 @@ def first_failure(work: Path, failed: dict[int, int], world_size: int) -> StepEr
     killed = [rank for rank, code in silent.items() if code != -signal.SIGABRT]
     if killed or not reported:
         rank = (killed or list(silent))[0]
-        return _unreported_failure(rank, world_size, silent[rank])
+        error = _unreported_failure(rank, world_size, silent[rank])
+        return RankError(error, at=time.time(), is_cause=bool(killed))
     rank = min(reported, key=lambda rank: reported[rank].at)
     note = reported[rank]
     others = "".join(f"; process {other} {_describe_exit(code)}" for other, code in silent.items())
     message = f"{note.message} (process {rank} of {world_size}{others})"
-    return StepError(message, note.advice, retriable=note.retriable, details=note.details)
+    error = StepError(message, note.advice, retriable=note.retriable, details=note.details)
+    return RankError(error, at=note.at, is_cause=False)
 
 
 def _read_failure(path: Path) -> RankFailure | None:

@@ -3,6 +3,9 @@
 The processes are forks of the worker and share its imports. They meet at a socket that the worker has opened,
 so two steps never use the same port. Each process has its own log in the record (rank-N.log; rank 0 has the
 log of the step) and its own work folder. The checkpoints are shared, and rank 0 writes the product.
+
+With several nodes, a worker on each of them runs its share of the processes. That of node 0 waits for the
+others, and decides which of them caused a failure (`peer_nodes.py`).
 """
 
 import os
@@ -18,8 +21,11 @@ from typing import NoReturn
 from posttrain.runtime import atomic_io
 from posttrain.runtime.distributed import rank_failures
 from posttrain.runtime.distributed.extension_cache import use_extension_cache
+from posttrain.runtime.distributed.node_group import NodeGroup
+from posttrain.runtime.distributed.node_rendezvous import MeetingPoint, meet_as_first, meet_as_other
+from posttrain.runtime.distributed.peer_nodes import PeerNodes
 from posttrain.runtime.distributed.rendezvous import Rendezvous, join_process_group
-from posttrain.runtime.errors import STOPPED, Interrupted
+from posttrain.runtime.errors import FAILED, STOPPED, Interrupted
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.step_context import StepContext
 
@@ -40,41 +46,60 @@ class ProcessHooks:
     peak_gpu_mb: Callable[[], float | None]
 
 
-def run_ranks(context: StepContext, run: Run, process: ProcessHooks) -> None:
-    """Run a step in `launch.processes` processes. The facts are those of rank 0."""
+def run_ranks(context: StepContext, run: Run, process: ProcessHooks, group: NodeGroup | None = None) -> None:
+    """Run a step in `launch.processes` processes, or those of one node. The facts are those of rank 0."""
     world_size = context.step.launch.processes
+    local_size = world_size // (len(group.trainers) if group else 1)
+    first = local_size * (group.index if group else 0)
+    peers = PeerNodes(group) if group and group.index == 0 else None
     if context.step.launch.strategy.startswith("zero"):
         use_extension_cache()
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(world_size)
-        rendezvous = Rendezvous(world_size, listener.getsockname()[1], listener.fileno())
+    point = _meeting_point(group, world_size, peers)
+    rendezvous = Rendezvous(
+        world_size,
+        point.port,
+        point.listener.fileno() if point.listener else None,
+        address=point.address,
+        local_size=local_size,
+        interface=point.interface,
+    )
+    if first == 0:
         _facts_path(context.work).unlink(missing_ok=True)
+    if group is None:
         rank_failures.clear_failures(context.work, world_size)
-        ranks = {_fork_rank(context, run, rank, rendezvous, process): rank for rank in range(world_size)}
-    _wait_for_ranks(context, ranks)
+    fork = _RankFork(context, run, rendezvous, process, group)
+    ranks = {fork.start(rank): rank for rank in range(first, first + local_size)}
+    if point.listener is not None:
+        point.listener.close()
+    _wait_for_ranks(context, ranks, group, peers)
+    if first > 0:
+        return
     context.facts.update(atomic_io.read_json(_facts_path(context.work)) or {})
     peaks = [atomic_io.read_json(_peak_path(context.work, rank)) for rank in range(world_size)]
     context.facts[PEAK_GPU_MB] = max((peak for peak in peaks if peak is not None), default=None)
 
 
-def _fork_rank(
-    context: StepContext, run: Run, rank: int, rendezvous: Rendezvous, process: ProcessHooks
-) -> int:
-    parent = os.getpid()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid == 0:
-        process.exit_process(_run_rank(context, run, rank, rendezvous, process, parent))
-    return pid
+def _meeting_point(group: NodeGroup | None, size: int, peers: PeerNodes | None) -> MeetingPoint:
+    """Where the processes of the step meet."""
+    if group is None:
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(size)
+        return MeetingPoint("127.0.0.1", listener.getsockname()[1], listener=listener)
+    if peers is not None:
+        return meet_as_first(group, size, peers.check)
+    return meet_as_other(group)
 
 
-def _wait_for_ranks(context: StepContext, ranks: dict[int, int]) -> None:
-    """Wait until all processes have exited. A failure kills the others and raises StepError."""
+def _wait_for_ranks(
+    context: StepContext, ranks: dict[int, int], group: NodeGroup | None, peers: PeerNodes | None
+) -> None:
+    """Wait until all processes have exited, and all nodes have ended. A failure kills the processes here and
+    raises StepError."""
+    size, failures = context.step.launch.processes, _failures_folder(context, group)
     left, stopped, signalled = dict(ranks), False, False
     try:
-        while left:
+        while left or not (peers is None or peers.all_ended()):
             if context.stop.requested and not signalled:
                 signalled = True
                 for pid in left:
@@ -82,14 +107,16 @@ def _wait_for_ranks(context: StepContext, ranks: dict[int, int]) -> None:
             ended = _reap_exited(left)
             stopped = stopped or STOPPED in ended.values()
             if failed := _failed_ranks(ended):
-                raise rank_failures.first_failure(
-                    context.work, failed | _failed_ranks(_wait_for_late_failures(left, failed)), len(ranks)
-                )
+                late = _failed_ranks(_wait_for_late_failures(left, failed))
+                error = rank_failures.first_failure(failures, failed | late, size)
+                raise error if peers is None else peers.blame(error)
+            if peers is not None:
+                peers.check()
             if not ended:
                 time.sleep(_POLL_SECONDS)
     finally:
         _kill_all(left)
-    if stopped:
+    if stopped or (peers is not None and peers.any_stopped()):
         raise Interrupted
 
 
@@ -127,29 +154,58 @@ def _kill_all(left: dict[int, int]) -> None:
         os.waitpid(pid, 0)
 
 
-def _run_rank(
-    context: StepContext, run: Run, rank: int, rendezvous: Rendezvous, process: ProcessHooks, parent: int
-) -> int:
-    """Run the step in a forked process, as one of several. Returns the exit status."""
-    try:
-        process.tie_to_parent(parent)
-        mine = _rank_context(context, rank)
-        join_process_group(rank, rendezvous, context.step)
-        run(mine)
-        atomic_io.write_json(_peak_path(context.work, rank), process.peak_gpu_mb())
-        if rank == 0:
-            atomic_io.write_json(_facts_path(context.work), mine.facts)
-        return 0
-    except Interrupted:
-        return STOPPED
-    except BaseException as error:
-        return rank_failures.record_failure(context.work, rank, error)
+@dataclass(frozen=True)
+class _RankFork:
+    """Forks the processes of a step."""
+
+    context: StepContext
+    run: Run
+    rendezvous: Rendezvous
+    process: ProcessHooks
+    group: NodeGroup | None
+
+    def start(self, rank: int) -> int:
+        """The id of a new process."""
+        parent = os.getpid()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            self.process.exit_process(self._run(rank, parent))
+        return pid
+
+    def _run(self, rank: int, parent: int) -> int:
+        """Run the step in a forked process, as one of several. Returns the exit status."""
+        context = self.context
+        try:
+            self.process.tie_to_parent(parent)
+            mine = _rank_context(context, rank, self.group)
+            if self.rendezvous.world_size > 1:
+                join_process_group(rank, self.rendezvous, context.step)
+            self.run(mine)
+            atomic_io.write_json(_peak_path(context.work, rank), self.process.peak_gpu_mb())
+            if rank == 0:
+                atomic_io.write_json(_facts_path(context.work), mine.facts)
+            return 0
+        except Interrupted:
+            return STOPPED
+        except BaseException as error:
+            if self.group is None:
+                return rank_failures.record_failure(context.work, rank, error)
+            if self.group.is_void:  # a write would create its folder
+                return FAILED
+            return rank_failures.record_failure(self.group.folder, rank, error, time.time)
 
 
-def _rank_context(context: StepContext, rank: int) -> StepContext:
+def _failures_folder(context: StepContext, group: NodeGroup | None) -> Path:
+    """Where the processes record their failures: of several nodes, in the folder of the attempt."""
+    return context.work if group is None else group.folder
+
+
+def _rank_context(context: StepContext, rank: int, group: NodeGroup | None) -> StepContext:
     """Return the context of a process. Rank 0 has the context of the step."""
     if rank == 0:
-        return replace(context, facts={})
+        return replace(context, attempt=group.folder if group else None, facts={})
     record = context.work / "record"
     with (record / rank_failures.log_name(rank)).open("ab") as log:
         os.dup2(log.fileno(), 1)

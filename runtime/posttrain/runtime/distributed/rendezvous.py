@@ -20,8 +20,16 @@ class Rendezvous:
 
     world_size: int
     port: int
-    # The descriptor of a socket that already listens on the port.
-    listener_fd: int
+    # The descriptor of a socket that already listens on the port, on the node of rank 0.
+    listener_fd: int | None
+    address: str = "127.0.0.1"
+    # The number of processes on each node.
+    local_size: int = 0
+    # The network interface of this node, if libraries would select another one by themselves.
+    interface: str | None = None
+
+    def local_rank(self, rank: int) -> int:
+        return rank % (self.local_size or self.world_size)
 
 
 def join_process_group(rank: int, rendezvous: Rendezvous, step: Step) -> None:
@@ -29,12 +37,14 @@ def join_process_group(rank: int, rendezvous: Rendezvous, step: Step) -> None:
     # Read by accelerate and DeepSpeed. The address is that of the store below.
     os.environ |= {
         "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
+        "LOCAL_RANK": str(rendezvous.local_rank(rank)),
         "WORLD_SIZE": str(rendezvous.world_size),
-        "LOCAL_WORLD_SIZE": str(rendezvous.world_size),
-        "MASTER_ADDR": "127.0.0.1",
+        "LOCAL_WORLD_SIZE": str(rendezvous.local_size or rendezvous.world_size),
+        "MASTER_ADDR": rendezvous.address,
         "MASTER_PORT": str(rendezvous.port),
     }
+    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME") if rendezvous.interface else ():
+        os.environ.setdefault(name, rendezvous.interface or "")
     if step.resources.gpus == 0:
         os.environ |= {"DS_ACCELERATOR": "cpu", "CUDA_VISIBLE_DEVICES": ""}
     import torch
@@ -46,10 +56,10 @@ def join_process_group(rank: int, rendezvous: Rendezvous, step: Step) -> None:
     _register_numbered_cpus()
     on_gpus = step.resources.gpus > 0
     if on_gpus:
-        torch.cuda.set_device(rank)
+        torch.cuda.set_device(rendezvous.local_rank(rank))
     listener: dict[str, Any] = {"master_listen_fd": rendezvous.listener_fd} if rank == 0 else {}
     store = distributed.TCPStore(
-        "127.0.0.1", rendezvous.port, rendezvous.world_size, is_master=rank == 0, **listener
+        rendezvous.address, rendezvous.port, rendezvous.world_size, is_master=rank == 0, **listener
     )
     backend = "cpu:gloo,cuda:nccl" if on_gpus else "gloo"
     distributed.init_process_group(

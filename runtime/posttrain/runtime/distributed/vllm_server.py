@@ -30,9 +30,9 @@ from posttrain.spec.plan import Launch
 from posttrain.spec.step_params.train_params import TrainStepParams
 
 LOG = "vllm.log"
-_HOST = "127.0.0.1"
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy for the loopback interface
-_START_SECONDS = 1200.0  # time to load the weights and compile
+HOST = "127.0.0.1"
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy within a step
+START_SECONDS = 1200.0  # time to load the weights and compile
 _STOP_SECONDS = 30.0
 _GRACE_SECONDS = 30.0  # time for the trainer to fail by itself after the server has exited
 _POLL_SECONDS = 0.2
@@ -42,7 +42,7 @@ _LOG_TAIL_CHARS = 800  # length of the log excerpt in an error message
 @dataclass(frozen=True)
 class VllmServer:
     process: subprocess.Popen[bytes]
-    port: int
+    url: str
     log: Path
 
 
@@ -57,20 +57,19 @@ def run_vllm_server(context: StepContext[TrainStepParams], room: int, step: int)
         yield {}
         return
     ours, its = split_gpus(launch, os.environ.get("CUDA_VISIBLE_DEVICES"))
-    port, group_port = broadcast((_free_port(), _free_port()))
-    arguments = {"vllm_server_base_url": f"http://{_HOST}:{port}", "vllm_group_port": group_port}
+    port, group_port = broadcast((free_port(), free_port()))
+    url = f"http://{HOST}:{port}"
+    arguments = server_arguments(url, group_port)
     # The trainer's address for the weight transfer. By default vLLM uses the machine's external address.
-    os.environ |= {"VLLM_HOST_IP": _HOST}
+    os.environ |= {"VLLM_HOST_IP": HOST}
     if launch.processes == 1:
         os.environ["CUDA_VISIBLE_DEVICES"] = ours  # a single process would use all visible GPUs
     if not is_rank_zero():
         broadcast(None)  # wait until the server is up
         yield arguments
         return
-    # The seed depends on the step, so that a resumed run does not repeat the completions of earlier steps.
-    seed = int(digest([context.params.seed, step])[:7], 16)
-    line = server_command(_full_weights_dir(context), port, launch, room, seed)
-    server = start_server(line, _server_environment(its), port, context.work)
+    line = server_command(full_weights_dir(context), port, launch, room, server_seed(context, step))
+    server = start_server(line, server_environment(its), url, context.work)
     try:
         _wait_until_healthy(server, context)
         broadcast(None)
@@ -78,16 +77,27 @@ def run_vllm_server(context: StepContext[TrainStepParams], room: int, step: int)
             yield arguments
     except Exception as error:
         if server.process.poll() is not None and not isinstance(error, Interrupted | StepError):
-            raise _exit_error(server) from error
+            raise exit_error(server) from error
         raise
     finally:
         stop_server(server)
 
 
+def server_seed(context: StepContext[TrainStepParams], step: int) -> int:
+    """Return a seed for the step from which the training starts, so that a resumed run does not repeat the
+    completions of earlier steps."""
+    return int(digest([context.params.seed, step])[:7], 16)
+
+
+def server_arguments(url: str, group_port: int) -> dict[str, Any]:
+    """Return the trainer arguments for a server."""
+    return {"vllm_server_base_url": url, "vllm_group_port": group_port}
+
+
 def split_gpus(launch: Launch, visible: str | None) -> tuple[str, str]:
     """Return the GPUs of the training, and those of the server, which are the last ones."""
     count = launch.processes + launch.rollouts["gpus"]
-    gpus = visible.split(",") if visible else [str(number) for number in range(count)]
+    gpus = visible_gpus(visible, count)
     if len(gpus) < count:
         raise StepError(
             f"the plan needs {count} GPUs for training and the vLLM server, but the stage sees {len(gpus)}",
@@ -96,13 +106,20 @@ def split_gpus(launch: Launch, visible: str | None) -> tuple[str, str]:
     return ",".join(gpus[: launch.processes]), ",".join(gpus[launch.processes : count])
 
 
-def server_command(folder: Path, port: int, launch: Launch, room: int, seed: int) -> list[str]:
+def visible_gpus(visible: str | None, count: int) -> list[str]:
+    """Return the GPUs of CUDA_VISIBLE_DEVICES; if it is not set, the first ones."""
+    return visible.split(",") if visible else [str(number) for number in range(count)]
+
+
+def server_command(
+    folder: Path, port: int, launch: Launch, room: int, seed: int, host: str = HOST
+) -> list[str]:
     """Return the server's module and arguments, with tensor and data parallelism over its GPUs."""
     rollouts: Mapping[str, Any] = launch.rollouts
     parallel = rollouts.get("tensor_parallel_size") or rollouts["gpus"]
     arguments = {
         "model": folder,
-        "host": _HOST,
+        "host": host,
         "port": port,
         "tensor_parallel_size": parallel,
         "data_parallel_size": rollouts["gpus"] // parallel,
@@ -116,7 +133,7 @@ def server_command(folder: Path, port: int, launch: Launch, room: int, seed: int
     return ["trl.scripts.vllm_serve", *options]
 
 
-def start_server(line: list[str], environment: Mapping[str, str], port: int, work: Path) -> VllmServer:
+def start_server(line: list[str], environment: Mapping[str, str], url: str, work: Path) -> VllmServer:
     """Start the server, tied to this process: it exits when this process does, even after a crash."""
     log = work / "record" / LOG
     with log.open("ab") as output:
@@ -128,7 +145,7 @@ def start_server(line: list[str], environment: Mapping[str, str], port: int, wor
             env=dict(environment),
             start_new_session=True,
         )
-    return VllmServer(process, port, log)
+    return VllmServer(process, url, log)
 
 
 def stop_server(server: VllmServer) -> None:
@@ -144,12 +161,12 @@ def stop_server(server: VllmServer) -> None:
             continue
 
 
-def _server_environment(gpus: str) -> dict[str, str]:
+def server_environment(gpus: str) -> dict[str, str]:
     """The variables of the server, which must not join the process group of the training."""
     return {**subprocess_environment(os.environ), **NO_USAGE_STATS, "CUDA_VISIBLE_DEVICES": gpus}
 
 
-def _full_weights_dir(context: StepContext[TrainStepParams]) -> Path:
+def full_weights_dir(context: StepContext[TrainStepParams]) -> Path:
     """Return full weights of the same shapes; the trainer sends the values before the first completion."""
     folder = context.inputs["model"]
     while peft_adapters.is_adapter(folder):
@@ -157,39 +174,40 @@ def _full_weights_dir(context: StepContext[TrainStepParams]) -> Path:
     return folder
 
 
-def _free_port() -> int:
+def free_port(host: str = HOST) -> int:
     with socket.socket() as listener:
-        listener.bind((_HOST, 0))
+        listener.bind((host, 0))
         return listener.getsockname()[1]
 
 
 def _wait_until_healthy(server: VllmServer, context: StepContext[TrainStepParams]) -> None:
     """Wait until the health check succeeds."""
     context.events.emit("phase", name="starting vLLM")
-    until = time.monotonic() + _START_SECONDS
-    while not _is_healthy(server.port):
+    until = time.monotonic() + START_SECONDS
+    while not is_healthy(server.url):
         if context.stop.requested:
             raise Interrupted
         if server.process.poll() is not None:
-            raise _exit_error(server)
+            raise exit_error(server)
         if time.monotonic() > until:
-            raise StepError(
-                f"the vLLM server did not start within {_START_SECONDS:.0f} s",
-                f"see its log in record/{LOG}",
-                retriable=True,
-            )
+            raise start_timeout()
         time.sleep(_POLL_SECONDS)
 
 
-def _is_healthy(port: int) -> bool:
+def start_timeout() -> StepError:
+    text = f"the vLLM server did not start within {START_SECONDS:.0f} s"
+    return StepError(text, f"see its log in record/{LOG}", retriable=True)
+
+
+def is_healthy(url: str) -> bool:
     try:
-        with _DIRECT.open(f"http://{_HOST}:{port}/health", timeout=5) as answer:
+        with _DIRECT.open(f"{url}/health", timeout=5) as answer:
             return answer.status == 200
     except (urllib.error.URLError, OSError):
         return False
 
 
-def _exit_error(server: VllmServer) -> StepError:
+def exit_error(server: VllmServer) -> StepError:
     code = server.process.returncode
     last = server.log.read_text(errors="replace")[-_LOG_TAIL_CHARS:].strip()
     advice = f"see its log in record/{LOG}" + (f", which ends with:\n{last}" if last else "")
@@ -199,7 +217,7 @@ def _exit_error(server: VllmServer) -> StepError:
 def _stop_and_report(server: VllmServer) -> StepError:
     """Stop the remaining processes of a server that has exited, since they may still hold GPU memory."""
     stop_server(server)
-    return _exit_error(server)
+    return exit_error(server)
 
 
 def _describe_exit(code: int) -> str:

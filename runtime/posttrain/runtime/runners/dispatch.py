@@ -16,6 +16,10 @@ class StepRunner(Protocol):
 
     def attach(self, work: Path, step: Step) -> Any: ...
 
+    def has_no_job(self, work: Path) -> bool:
+        """Whether it is certain that no machine runs the step."""
+        ...
+
     def start(
         self,
         work: Path,
@@ -26,6 +30,14 @@ class StepRunner(Protocol):
     ) -> Any: ...
 
     def poll(self, handle: Any) -> int | None: ...
+
+    def queue_reason(self, handle: Any) -> str | None:
+        """Why a step that was started waits in a queue, as far as known; None if it runs or has ended."""
+        ...
+
+    def outage(self) -> str | None:
+        """Why the runner does not know at present whether its steps still run; None if it does."""
+        ...
 
     def stop(self, handle: Any, *, now: bool = False) -> None: ...
 
@@ -69,6 +81,9 @@ class RunnerDispatch:
         handle = runner.attach(work, step)
         return None if handle is None else StepHandle(runner, handle)
 
+    def has_no_job(self, work: Path, step: Step) -> bool:
+        return self._runner_for(self._runner_name(step)).has_no_job(work)
+
     def start(
         self,
         work: Path,
@@ -83,6 +98,13 @@ class RunnerDispatch:
 
     def poll(self, handle: StepHandle) -> int | None:
         return handle.runner.poll(handle.inner)
+
+    def queue_reason(self, handle: StepHandle) -> str | None:
+        return handle.runner.queue_reason(handle.inner)
+
+    def outage(self) -> str | None:
+        found = (runner.outage() for runner in self._by_name.values())
+        return next((text for text in found if text is not None), None)
 
     def stop(self, handle: StepHandle, *, now: bool = False) -> None:
         handle.runner.stop(handle.inner, now=now)

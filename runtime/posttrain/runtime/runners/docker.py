@@ -122,6 +122,17 @@ class DockerRunner:
             self._inspect_container(handle, now)
         return handle.status
 
+    def has_no_job(self, work: Path) -> bool:
+        """Never certain: another machine can run the step."""
+        return False
+
+    def outage(self) -> str | None:
+        return None
+
+    def queue_reason(self, handle: ContainerHandle) -> str | None:
+        """None: a step runs as soon as it was started."""
+        return None
+
     def stop(self, handle: ContainerHandle, *, now: bool = False) -> None:
         """Request the step to save its state and exit; with `now`, remove its container."""
         handle.cancelled.set()

@@ -15,16 +15,17 @@ PullListener = Callable[[int, int], None]
 
 
 def find_local_image(engine: "DockerClient", image: str) -> str | None:
-    """The id of the local image with this digest, regardless of its name."""
+    """The id of the local image with this digest, regardless of its name. An image that was built here has no
+    digest of a registry: its id stands for it, which is a digest of its content too."""
     from docker.errors import ImageNotFound
 
     try:
         return engine.api.inspect_image(image)["Id"]
     except ImageNotFound:
         pass
-    digest = "@" + image.rpartition("@")[2]
+    digest = image.rpartition("@")[2]
     for found in engine.api.images():
-        if any(name.endswith(digest) for name in found["RepoDigests"] or ()):
+        if found["Id"] == digest or any(name.endswith(f"@{digest}") for name in found["RepoDigests"] or ()):
             return found["Id"]
     return None
 

@@ -4,7 +4,7 @@ Inside the image, `python -m posttrain.runtime.runners.image_check` prints the i
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 _CHECK_SECONDS = 60  # time limit of a request of the preflight
+# Distributions of extras that no shipped image has, and the kind of step that needs them.
+_OPTIONAL = {"lm-eval": "benchmark"}
 _COMMAND = ["python", "-m", "posttrain.runtime.runners.image_check"]
 
 
@@ -101,12 +103,16 @@ def _last_line(output: bytes) -> str:
     return lines[-1] if lines else "no output"
 
 
-def version_mismatches(found: Mapping[str, str | None]) -> list[tuple[str, str, str]]:
-    """Name, planned version and installed version of each mismatch."""
+def version_mismatches(
+    found: Mapping[str, str | None], kinds: Collection[str] = ()
+) -> list[tuple[str, str, str]]:
+    """Name, planned version and installed version of each mismatch. `kinds` are the kinds of steps that the
+    image will run: what only others need may be missing."""
     return [
         (name, version, found.get(name) or "missing")
         for name, version in planned_versions().items()
         if found.get(name) != version
+        and (found.get(name) is not None or name not in _OPTIONAL or _OPTIONAL[name] in kinds)
     ]
 
 

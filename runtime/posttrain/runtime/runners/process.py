@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.catalog import CATALOG
-from posttrain.runtime.child_process import supervised_command
+from posttrain.runtime.child_process import kill_supervised, supervised_command
 from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.process_environment import forkserver_environment, step_environment
-from posttrain.runtime.process_tree import kill_tree
 from posttrain.spec.extension import Extension, Runner
 from posttrain.spec.plan import Plan, Step
 from posttrain.spec.step_params.generation_params import GenerationParams
@@ -114,6 +113,17 @@ class ProcessRunner:
             handle.pid = None
         return handle.status
 
+    def has_no_job(self, work: Path) -> bool:
+        """Never certain: another machine can run the step."""
+        return False
+
+    def outage(self) -> str | None:
+        return None
+
+    def queue_reason(self, handle: ProcessHandle) -> str | None:
+        """None: a step runs as soon as it was started."""
+        return None
+
     def stop(self, handle: ProcessHandle, *, now: bool = False) -> None:
         """Request the step to save its state and exit; with `now`, kill it and its children."""
         if self.poll(handle) is not None or handle.pid is None:
@@ -124,9 +134,11 @@ class ProcessRunner:
             ):  # it has ended since the poll; the next one says how
                 os.kill(handle.pid, signal.SIGTERM)
             return
-        kill_tree(handle.pid)
         if handle.process is not None:
-            handle.process.wait()
+            kill_supervised(handle.process)
+        else:  # the forkserver, its subreaper, kills the descendants of a worker that has ended
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(handle.pid, signal.SIGKILL)
 
     def close(self) -> None:
         if self._forkserver is not None:

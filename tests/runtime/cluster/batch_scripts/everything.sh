@@ -1,9 +1,9 @@
 #!/bin/bash
 #SBATCH --job-name=posttrain-bee847451ad081cc94d3357cf1d5ca7e
 #SBATCH --partition=gpu
-#SBATCH --account='lab 7'
+#SBATCH --account="lab 7"
 #SBATCH --qos=high
-#SBATCH --constraint='ib&nvme'
+#SBATCH --constraint="ib&nvme"
 #SBATCH --time=12:00:00
 #SBATCH --signal=B:TERM@120
 #SBATCH --nodes=1

@@ -7,16 +7,19 @@ WORK/attempts/TOKEN/secrets.json   readable by the user alone; removed as soon a
                     ended.json     the exit status, after the worker and its children ended
 """
 
+import contextlib
 import json
 import os
 import secrets as random_tokens
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from posttrain.runtime import atomic_io
+from posttrain.runtime.runners.cluster.scheduler import JobState
 from posttrain.runtime.store.document_files import read_document, write_document
+from posttrain.runtime.store.reserved_files import reserve, write_reserved
 from posttrain.spec.document_json import DocumentError
 from posttrain.spec.record import record
 from posttrain.spec.step_records import ClusterAttempt, ClusterClaim, ClusterEnd
@@ -81,8 +84,9 @@ class AttemptFiles:
             return ""
 
     def end(self, status: int, *, terminated: bool) -> None:
-        if self.folder.is_dir():  # else the step was given up
-            write_document(self.folder / "ended.json", ClusterEnd(status=status, terminated=terminated))
+        """Record the end, also on a full disk. Without the folder, the step was given up."""
+        with contextlib.suppress(FileNotFoundError):
+            write_reserved(self.folder / "ended.json", ClusterEnd(status=status, terminated=terminated))
 
     def ended(self) -> ClusterEnd | None:
         return _read(ClusterEnd, self.folder / "ended.json")
@@ -93,6 +97,7 @@ def begin_attempt(work: Path, attempt: ClusterAttempt, secrets: Mapping[str, str
     shutil.rmtree(work / "attempts", ignore_errors=True)
     files = AttemptFiles(work, attempt.token)
     files.folder.mkdir(parents=True)
+    reserve(files.folder / "ended.json")
     if secrets:
         descriptor = os.open(files.folder / "secrets.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -111,6 +116,18 @@ def forget_attempt(work: Path) -> None:
     (work / "attempt.json").unlink(missing_ok=True)
     if attempt is not None:
         AttemptFiles(work, attempt.token).remove_secrets()
+
+
+def has_live_job(work: Path, jobs: Sequence[JobState]) -> bool:
+    """Whether one of the jobs waits for the current attempt of a step, or runs it."""
+    attempt = current_attempt(work)
+    if attempt is None:
+        return False
+    claim = AttemptFiles(work, attempt.token).claimed_by()
+    live = [job for job in jobs if job.phase != "over"]
+    if claim is None:
+        return any(job.name == attempt.job_name for job in live)
+    return any(job.id == claim.job for job in live)
 
 
 def _read(model: type[DocumentT], path: Path) -> DocumentT | None:

@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from posttrain.runtime.errors import FAILED, STOPPED, StepError
@@ -21,13 +20,16 @@ from posttrain.runtime.runners.cluster.attempt_files import (
     begin_attempt,
     current_attempt,
     forget_attempt,
+    has_live_job,
     new_token,
 )
+from posttrain.runtime.runners.cluster.job_handle import JobHandle, node_monitor, start_error
 from posttrain.runtime.runners.cluster.job_monitor import JobMonitor, JobSnapshot
 from posttrain.runtime.runners.cluster.job_specs import JobSpecs, home_for, output_file
+from posttrain.runtime.runners.cluster.node_monitor import AvoidedNodes
 from posttrain.runtime.runners.cluster.node_pool import pool_of
 from posttrain.runtime.runners.cluster.pool_jobs import PoolJobs
-from posttrain.runtime.runners.cluster.scheduler import JobState, Scheduler
+from posttrain.runtime.runners.cluster.scheduler import JobState, Scheduler, describe_queue
 from posttrain.runtime.runners.exit_status import write_failure
 from posttrain.runtime.runners.process import heavy_imports
 from posttrain.spec.place import Place
@@ -40,28 +42,12 @@ _KILLED = -9
 _VISIBLE_SECONDS = 3.0
 _END_SECONDS = 15.0  # of a killed job
 _MAX_REFILLS = 3
+_OUTAGE_SECONDS = 10.0  # after which a user hears of it
 _ADVICE = "correct the place, or `hardware` and `placement` of the recipe"
 _CANCELLED = ("CANCELLED", "PREEMPTED")
-
-
-@dataclass
-class JobHandle:
-    """A step on the cluster."""
-
-    step: Step
-    files: AttemptFiles
-    job_name: str
-    pool: str | None = None
-    # None until the job is submitted, for a job of an earlier client, and for a step of a pool.
-    job: str | None = None
-    submitting: threading.Thread | None = None
-    since: float = field(default_factory=time.monotonic)
-    stop_requested: bool = False
-    # How many jobs this client submitted for a pool that did not take the step.
-    refills: int = 0
-    # When the job was first seen to be over, or missing.
-    over_since: float | None = None
-    status: int | None = None
+# In these states the engine has sent SIGTERM to every process of the job, also to those that a step starts
+# and whose end it takes for a result: its receipt proves nothing.
+_STOPPED_BY_ENGINE = (*_CANCELLED, "TIMEOUT", "DEADLINE")
 
 
 class ClusterRunner:
@@ -75,6 +61,7 @@ class ClusterRunner:
         self._preload: tuple[str, ...] = ()
         self._pools: dict[str, PoolJobs] = {}
         self._creating_pool = threading.Lock()
+        self._avoided = AvoidedNodes()
 
     def prepare(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
         """Connect to the engine. A pool imports what the steps of this run need."""
@@ -89,7 +76,7 @@ class ClusterRunner:
         if attempt is None:
             return None
         files = AttemptFiles(work, attempt.token)
-        handle = JobHandle(step, files, attempt.job_name, attempt.pool)
+        handle = JobHandle(step, files, attempt.job_name, attempt.pool, nodes=node_monitor(step, files))
         ended = files.ended()
         if ended is not None and (ended.status == 0 or (work / "failure.json").exists()):
             return handle
@@ -97,6 +84,12 @@ class ClusterRunner:
             return handle
         forget_attempt(work)
         return None
+
+    def has_no_job(self, work: Path) -> bool:
+        """Whether the engine says so. It is not asked while it does not answer."""
+        snapshot = self.monitor.latest()
+        is_known = snapshot is not None and time.monotonic() - snapshot.began < _VISIBLE_SECONDS
+        return snapshot is not None and is_known and not has_live_job(work, snapshot.jobs)
 
     def start(
         self,
@@ -119,7 +112,7 @@ class ClusterRunner:
             preload=self._preload if pool else (),
         )
         files = begin_attempt(work, attempt, secrets)
-        handle = JobHandle(step, files, spec.name, pool)
+        handle = JobHandle(step, files, spec.name, pool, nodes=node_monitor(step, files))
         # A copy: the client can release the lock before the engine has the job.
         handle.submitting = threading.Thread(target=self._submit, args=(handle, os.dup(lock)), daemon=True)
         handle.submitting.start()
@@ -132,11 +125,28 @@ class ClusterRunner:
         ended = handle.files.ended()
         if ended is not None:
             self._conclude(handle, ended)
+        elif handle.nodes is not None and (loss := handle.nodes.loss()) is not None:
+            self._fail(handle, loss)
         else:
             snapshot = self.monitor.latest()
             if snapshot is not None and snapshot.began > handle.since:
                 self._check_job(handle, snapshot)
         return handle.status
+
+    def queue_reason(self, handle: JobHandle) -> str | None:
+        if handle.has_begun or handle.status is not None or handle.files.claimed_by() is not None:
+            handle.has_begun = True
+            return None
+        if self.monitor.error is not None:
+            return str(self.monitor.error)
+        snapshot = self.monitor.last
+        job = None if snapshot is None else self._find_job(handle, snapshot)
+        return "" if job is None else describe_queue(self._scheduler.name, job)
+
+    def outage(self) -> str | None:
+        if self.monitor.failing_seconds < _OUTAGE_SECONDS or self.monitor.error is None:
+            return None
+        return f"{self.monitor.error}; the run waits until {self._scheduler.name} answers"
 
     def stop(self, handle: JobHandle, *, now: bool = False) -> None:
         """Request the step to save its state and exit; with `now`, kill it."""
@@ -154,8 +164,8 @@ class ClusterRunner:
             self._finish(handle, STOPPED)
         elif now:
             self._kill(handle)
-        elif handle.pool is not None:
-            handle.files.request_stop(now=False)
+        elif handle.pool is not None or handle.nodes is not None:
+            handle.files.request_stop(now=False)  # a signal would end srun, and with it the job
         elif (job := self._job_id(handle)) is not None:
             self._scheduler.terminate(job)
 
@@ -170,9 +180,8 @@ class ClusterRunner:
     def _submit(self, handle: JobHandle, lock: int) -> None:
         try:
             if handle.pool is None:
-                handle.job = self._scheduler.submit(
-                    self._specs.step_job(handle.files.work, handle.step), lock
-                )
+                spec = self._specs.step_job(handle.files.work, handle.step)
+                handle.job = self._scheduler.submit(self._avoided.exclude(spec, self._scheduler), lock)
             else:
                 jobs = self._pool_jobs(handle, handle.pool)
                 jobs.pool.offer(handle.files)
@@ -200,11 +209,7 @@ class ClusterRunner:
             snapshot = self.monitor.fresh()
         except StepError:
             return True
-        claim = handle.files.claimed_by()
-        if claim is None:
-            return bool(snapshot.live(handle.job_name))
-        job = snapshot.find(claim.job)
-        return job is not None and job.phase != "over"
+        return has_live_job(handle.files.work, snapshot.jobs)
 
     def _check_job(self, handle: JobHandle, snapshot: JobSnapshot) -> None:
         """Conclude a step whose job is over without a result, or can never start."""
@@ -227,7 +232,9 @@ class ClusterRunner:
         """Submit another job for an offer that no job of the pool has taken."""
         jobs = self._pool_jobs(handle, pool)
         if handle.refills == _MAX_REFILLS:
-            self._fail(handle, self._start_error(jobs.spec.output, "the jobs of its pool"))
+            self._fail(
+                handle, start_error(jobs.spec.output, "the jobs of its pool", retriable=bool(self._avoided))
+            )
             return
         try:
             handle.refills += jobs.fill(snapshot)
@@ -247,7 +254,7 @@ class ClusterRunner:
 
     def _conclude(self, handle: JobHandle, ended: ClusterEnd) -> None:
         """Conclude a step whose program on the node reported the end."""
-        if ended.status == 0 or handle.stop_requested or not ended.terminated:
+        if handle.stop_requested or not ended.terminated:
             self._finish(handle, ended.status)
             return
         # Somebody else stopped the job: the engine says why as soon as it is over.
@@ -255,9 +262,11 @@ class ClusterRunner:
         snapshot, job = self.monitor.latest(), None
         if snapshot is not None and snapshot.began > handle.over_since:
             job = self._find_job(handle, snapshot)
-        if (
-            job is not None and job.phase == "over"
-        ) or time.monotonic() - handle.over_since > _VISIBLE_SECONDS:
+        over = job if job is not None and job.phase == "over" else None
+        if over is not None and ended.status == 0 and over.state not in _STOPPED_BY_ENGINE:
+            self._finish(handle, ended.status)
+        elif over is not None or time.monotonic() - handle.over_since > _VISIBLE_SECONDS:
+            (handle.files.work / "receipt.json").unlink(missing_ok=True)
             self._fail(handle, self._explain_end(handle, job, terminated=True))
 
     def _conclude_lost(self, handle: JobHandle, job: JobState | None) -> None:
@@ -265,24 +274,15 @@ class ClusterRunner:
             if handle.files.claim(WITHDRAWN, ""):
                 error = self._explain_end(handle, job)
                 if not job or job.state not in _CANCELLED:
-                    error = self._start_error(output_file(handle.files.work), "its job")
+                    error = start_error(
+                        output_file(handle.files.work), "its job", retriable=bool(self._avoided)
+                    )
                 self._fail(handle, error)
             return
+        if job is not None and job.state in _STOPPED_BY_ENGINE:
+            (handle.files.work / "receipt.json").unlink(missing_ok=True)
         write_failure(handle.files.work, self._explain_end(handle, job))
         self._finish(handle, _KILLED)  # a receipt counts all the same
-
-    def _start_error(self, output: Path, what: str) -> StepError:
-        """The failure of a job that ended before it ran the step."""
-        try:
-            lines = output.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        except OSError:
-            lines = []
-        reason = f": {lines[-1]}" if lines else ", without output"
-        return StepError(
-            f"{what} ended before the step started{reason}",
-            "check `python` and `setup` of the place with `recipe doctor --on NAME`",
-            details="\n".join(lines[-20:]),
-        )
 
     def _explain_end(self, handle: JobHandle, job: JobState | None, *, terminated: bool = False) -> StepError:
         unknown = JobState(id=self._job_id(handle) or "?", name=handle.job_name, phase="over")
@@ -320,4 +320,9 @@ class ClusterRunner:
 
     def _finish(self, handle: JobHandle, status: int) -> None:
         forget_attempt(handle.files.work)
+        if handle.nodes is not None and status != 0:
+            self._avoided.add(handle.nodes.silent_nodes())
+            # The engine can wait for a lost node for ever.
+            if (job := self._job_id(handle)) is not None and job != WITHDRAWN:
+                self._scheduler.kill(job)
         handle.status = status

@@ -8,7 +8,7 @@ from posttrain.runtime.errors import StepError
 from posttrain.runtime.runners.cluster.scheduler import JobState, Scheduler
 from posttrain.spec.record import record
 
-_SECONDS = 1.05  # the engine sees at most one call per second, also if a process starts slowly
+_SECONDS = 1.0  # from the end of a call: the engine sees at most one per second, however slowly it starts
 
 
 @record
@@ -36,6 +36,7 @@ class JobMonitor:
         self._updated = threading.Condition()
         self._latest: JobSnapshot | None = None
         self._error: StepError | None = None
+        self._failing_since: float | None = None
         self._thread: threading.Thread | None = None
         self.calls = 0
 
@@ -47,6 +48,16 @@ class JobMonitor:
     @property
     def last(self) -> JobSnapshot | None:
         return self._latest
+
+    @property
+    def error(self) -> StepError | None:
+        """Why the last call failed."""
+        return self._error
+
+    @property
+    def failing_seconds(self) -> float:
+        """How long no call has succeeded."""
+        return 0.0 if self._failing_since is None else time.monotonic() - self._failing_since
 
     def fresh(self, since: float | None = None) -> JobSnapshot:
         """A snapshot that began after `since`, or now. Raises the error of a call that failed after it."""
@@ -75,9 +86,8 @@ class JobMonitor:
     def _follow(self) -> None:
         while self._wanted.wait() and not self._closed.is_set():
             self._wanted.clear()
-            began = time.monotonic()
-            self._update(began)
-            self._closed.wait(max(0.0, began + _SECONDS - time.monotonic()))
+            self._update(time.monotonic())
+            self._closed.wait(_SECONDS)
 
     def _update(self, began: float) -> None:
         self.calls += 1
@@ -88,5 +98,8 @@ class JobMonitor:
         with self._updated:
             if error is None:
                 self._latest = JobSnapshot(began, jobs)
+                self._failing_since = None
+            else:
+                self._failing_since = self._failing_since or began
             self._error = error
             self._updated.notify_all()

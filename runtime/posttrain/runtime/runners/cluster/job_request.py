@@ -17,17 +17,27 @@ class JobRequest:
 
 
 def step_request(step: Step, place: Place) -> JobRequest:
-    """The request of a step: the values of the plan, at least those of the place."""
-    declared = step.resources
+    """The request of a step on each of its nodes: the values of the plan, at least those of the place."""
+    declared, nodes = step.resources, step.launch.nodes
     estimated = None if declared.gpus else (step.estimate or {}).get("memory_gb")
     memory = declared.memory_gb
     if memory is None and isinstance(estimated, int | float):
-        memory = max(estimated * step.launch.processes, place.memory_gb or 0)
+        memory = max(estimated * step.launch.processes / nodes, place.memory_gb or 0)
     return JobRequest(
-        cpus=max(declared.cpus, place.cpus),
+        cpus=max(-(-declared.cpus // nodes), place.cpus),
         memory_gb=place.memory_gb if memory is None else memory,
-        gpus=declared.gpus,
+        gpus=_gpus_per_node(step),
+        nodes=step.launch.all_nodes,
     )
+
+
+def _gpus_per_node(step: Step) -> int:
+    """The GPUs of each node. All nodes of a job request the same: the most that one of them needs."""
+    launch, gpus = step.launch, step.resources.gpus
+    if not gpus or not launch.server_nodes:
+        return gpus // launch.nodes
+    training = launch.processes // launch.nodes
+    return max(training, gpus - launch.processes)
 
 
 def unmet_limit(step: Step, place: Place) -> str | None:
@@ -35,6 +45,8 @@ def unmet_limit(step: Step, place: Place) -> str | None:
     request = step_request(step, place)
     if place.gpus_per_node is not None and request.gpus > place.gpus_per_node:
         return f"it requires {request.gpus} GPUs, but a node has {place.gpus_per_node} (`gpus_per_node`)"
+    if place.max_nodes is not None and request.nodes > place.max_nodes:
+        return f"it requires {request.nodes} nodes, but a run gets {place.max_nodes} (`max_nodes`)"
     if step.image is not None and getattr(place, "container", None) is None:
         return "it has a container image, but the place does not declare how to start one (`container`)"
     return None

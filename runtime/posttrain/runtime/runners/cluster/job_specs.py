@@ -12,6 +12,7 @@ from posttrain.spec.plan import Step
 from posttrain.spec.record import record
 
 NODE_PROGRAM = "posttrain.runtime.runners.cluster.node_program"
+MULTI_NODE_PROGRAM = "posttrain.runtime.runners.cluster.multi_node_program"
 
 
 def home_for(work: Path) -> Home:
@@ -36,7 +37,7 @@ class JobSpecs:
 
     def pool_name(self, step: Step) -> str | None:
         """The pool of a step: equal requests of equal places share nodes. None gives it a job of its own."""
-        if not self.place.keep_alive_seconds or step.image is not None:
+        if not self.place.keep_alive_seconds or step.image is not None or step.launch.all_nodes > 1:
             return None
         request = step_request(step, self.place)
         return digest([self.place.model_dump(mode="json"), request.cpus, request.memory_gb, request.gpus])[
@@ -45,9 +46,10 @@ class JobSpecs:
 
     def step_job(self, work: Path, step: Step) -> JobSpec:
         """The job of one step."""
+        program = [NODE_PROGRAM, "step"] if step.launch.all_nodes == 1 else [MULTI_NODE_PROGRAM]
         return JobSpec(
             name=job_name(work),
-            command=[*self._python(step), "-m", NODE_PROGRAM, "step", str(work)],
+            command=[*self._python(step), "-m", *program, str(work)],
             request=step_request(step, self.place),
             output=output_file(work),
             image=step.image,

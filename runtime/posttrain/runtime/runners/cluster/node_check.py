@@ -17,6 +17,7 @@ from typing import Any
 from posttrain.runtime import atomic_io
 from posttrain.runtime.machine import installed_gpus, visible_gpus
 from posttrain.runtime.runners.image_check import installed_versions
+from posttrain.runtime.store.file_system import file_system_of
 
 _SECONDS = 60.0  # for the other node: its job can start later
 _POLL_SECONDS = 0.005
@@ -40,6 +41,7 @@ class NodeCheck:
             "gpus": list(visible_gpus(installed_gpus(), os.environ)),
             "client_visible": self._sees_client(),
             "renames": self._renames(),
+            "file_system": file_system_of(self._folder).type,
         }
         if self._nodes > 1:
             self._write(f"hello-{self._index}", {"time": time.time()})
@@ -122,6 +124,9 @@ class NodeCheck:
 
 
 def main(folder: Path, index: int, nodes: int) -> None:
+    if not folder.is_dir():
+        print(f"{platform.node()} has no {folder}: the home is not on a disk that it shares", flush=True)
+        raise SystemExit(1)
     found = NodeCheck(folder, index, nodes).run()
     atomic_io.write_json(folder / f"result-{index}", found, sync=False)
 

@@ -61,6 +61,7 @@ class NodeProgram:
         """Run the current attempt of a step; false if there is none, or another job has it."""
         attempt = current_attempt(work)
         if attempt is None:
+            print(f"nothing to run in {work}: only `recipe run` prepares a step for its job", flush=True)
             return False
         files = AttemptFiles(work, attempt.token)
         if not files.claim(self._job, platform.node()):
@@ -103,6 +104,8 @@ class NodeProgram:
         except StepError as error:
             write_document(work / "failure.json", failure_record(error))
             return FAILED
+        if self._is_void(attempt, files):  # it may have been frozen: another attempt has the folder
+            return None
         if self._terminated:
             return STOPPED
         os.environ.clear()
@@ -130,12 +133,16 @@ class NodeProgram:
                     requested = wanted
             if now - fenced > _FENCE_SECONDS:
                 fenced = now
-                current = current_attempt(files.work)
-                if current is None or current.token != attempt.token:
+                if self._is_void(attempt, files):
                     self._runner.stop(handle, now=True)
                     return None
             time.sleep(min(_POLL_SECONDS, max(0.002, (now - began) / 10)))
         return status
+
+    def _is_void(self, attempt: ClusterAttempt, files: AttemptFiles) -> bool:
+        """Whether another attempt has begun, or the step was given up."""
+        current = current_attempt(files.work)
+        return current is None or current.token != attempt.token
 
 
 def check_stack(step: Step, release: str) -> None:
@@ -154,12 +161,22 @@ def check_stack(step: Step, release: str) -> None:
         )
 
 
+def enter_home(folder: Path) -> None:
+    """Make the home of a folder the current one: engines start jobs in different folders."""
+    if not folder.is_dir():
+        print(
+            f"{platform.node()} has no {folder}: the home must be on a disk that all nodes share", flush=True
+        )
+        raise SystemExit(FAILED)
+    os.chdir(folder.parent.parent)
+
+
 def main(arguments: list[str]) -> None:
     parent = os.environ.get(PARENT_VARIABLE)
     if parent is not None:
         die_with_parent(int(parent), signal.SIGKILL)
     mode, folder = arguments[0], Path(arguments[1])
-    os.chdir(folder.parent.parent)  # the home: the folder in which the engine starts a job differs
+    enter_home(folder)
     log = folder / f"forkserver-{platform.node()}-{os.getpid()}.log" if mode == "serve" else None
     program = NodeProgram(log)
     signal.signal(signal.SIGTERM, program.terminate)

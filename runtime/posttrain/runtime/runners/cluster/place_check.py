@@ -15,6 +15,7 @@ from posttrain.runtime.runners.cluster.node_check import CLIENT_TEXT
 from posttrain.runtime.runners.cluster.scheduler import JobSpec, Scheduler
 from posttrain.runtime.runners.image_check import version_mismatches
 from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.lock_claims import use_claims, uses_claims
 from posttrain.spec.keys import digest
 from posttrain.spec.place import Place
 from posttrain.spec.record import record
@@ -53,11 +54,12 @@ def check_place(place: Place, home: Home, seconds: float) -> Iterator[PlaceFindi
         )
         for index in range(len(nodes)):
             # Not in one expression: if the second is rejected, the first is known and ends.
-            jobs.append(scheduler.submit(_job(place, folder, index, nodes)))  # noqa: PERF401
+            job = scheduler.submit(_job(place, folder, index, nodes))
+            jobs.append(job)
         results = _wait_for_results(folder, len(nodes), seconds)
         yield from _node_findings(nodes, results, folder, seconds)
         if len(nodes) == 2 and len(results) == 2:
-            yield from _pair_findings(results[0], results[1])
+            yield from _pair_findings(results[0], results[1], home)
         elif len(nodes) == 1:
             text = "one node is up: nothing between nodes was checked"
             yield PlaceFinding(check="second node", outcome="warning", text=text)
@@ -96,9 +98,8 @@ def _node_findings(
         if result is None:
             yield PlaceFinding(check=f"node {node}", outcome="failed", text=_silence(folder, index, seconds))
             continue
-        yield _flag(
-            f"folder {node}", result["client_visible"], "files of the client are visible", "not visible"
-        )
+        seen = f"files of the client are visible ({result['file_system']})"
+        yield _flag(f"folder {node}", result["client_visible"], seen, "not visible")
         yield _flag(f"rename {node}", result["renames"], "renames are atomic", "a renamed file was missing")
         wrong = version_mismatches(result["versions"])
         text = ", ".join(f"{name} {has} (planned: {wanted})" for name, wanted, has in wrong)
@@ -117,24 +118,30 @@ def _silence(folder: Path, index: int, seconds: float) -> str:
     return f"its job ended without a result: {lines[-1]}" if lines else f"no result within {seconds:g} s"
 
 
-def _pair_findings(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[PlaceFinding]:
+def _pair_findings(first: Mapping[str, Any], second: Mapping[str, Any], home: Home) -> Iterator[PlaceFinding]:
     visible = bool(first.get("peer_visible") and second.get("peer_visible"))
     yield _flag(
         "between nodes", visible, "each node sees the other's files", "a node misses the other's files"
     )
     if not visible:
         return
-    shared = bool(second.get("lock_shared"))
-    held, free = (
-        "a lock of one node holds on the other",
-        "locks hold on one node only: run clients on one machine",
-    )
-    yield PlaceFinding(check="locks", outcome="ok" if shared else "warning", text=held if shared else free)
+    yield _lock_finding(home, shared=bool(second.get("lock_shared")))
     if "clock_difference" in first:
         difference, error = abs(first["clock_difference"]), first["clock_error"]
         text = f"the clocks differ by {difference:.3f} s, within {error:.3f} s"
         far = difference - error > _CLOCK_SECONDS
         yield PlaceFinding(check="clocks", outcome="warning" if far else "ok", text=text)
+
+
+def _lock_finding(home: Home, *, shared: bool) -> PlaceFinding:
+    """Locks that hold on one node only need claims, which this home uses from now on."""
+    folder = home.workdir("any").parent
+    if shared and not uses_claims(folder):
+        return PlaceFinding(check="locks", outcome="ok", text="a lock of one node holds on the other")
+    use_claims(folder)
+    why = "the file system may not share locks" if shared else "a lock of one node does not hold on the other"
+    text = f"{why}: the home has claim files (docs/clusters.md)"
+    return PlaceFinding(check="locks", outcome="ok" if shared else "warning", text=text)
 
 
 def _flag(check: str, holds: bool, right: str, wrong: str) -> PlaceFinding:

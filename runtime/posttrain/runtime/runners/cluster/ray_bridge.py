@@ -12,14 +12,17 @@ import json
 import logging
 import os
 import secrets
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 NAMESPACE = "posttrain"
+_CONNECT_SECONDS = 5.0
 
 
 class JobActor:
@@ -30,7 +33,7 @@ class JobActor:
         output = environment.pop("POSTTRAIN_CLUSTER_OUTPUT")
         variables = {**os.environ, **environment, "POSTTRAIN_CLUSTER_JOB": name}
         variables["POSTTRAIN_CLUSTER_PARENT"] = str(os.getpid())
-        with open(output, "ab") as log:  # noqa: PTH123 (an actor has no import of this module)
+        with Path(output).open("ab") as log:
             try:
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=variables
@@ -61,6 +64,9 @@ class RayBridge:
     """Answers the requests of a client."""
 
     def __init__(self, address: str) -> None:
+        if address != "auto":  # Ray itself needs two minutes to find out that nothing listens
+            host, _, port = address.rpartition(":")
+            socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
         import ray
 
         self._ray = ray
@@ -88,7 +94,7 @@ class RayBridge:
 
     def _nodes(self) -> list[dict[str, Any]]:
         return [
-            {"id": node["NodeID"], "resources": node["Resources"]}
+            {"name": _node_name(node), "resources": node["Resources"]}
             for node in self._ray.nodes()
             if node["Alive"]
         ]
@@ -100,15 +106,27 @@ class RayBridge:
             "namespace": NAMESPACE,
             "lifetime": "detached",
             "max_restarts": 0,
-            **job["options"],
         }
+        if job["nodes"] > 1:
+            from posttrain.runtime.runners.cluster.ray_node_group import submit_group
+
+            lost = [node["NodeID"] for node in self._ray.nodes() if _node_name(node) in job["excluded"]]
+            submit_group(self._ray, name, NAMESPACE, {**job, "excluded": lost}, options)
+            return name
+        options |= job["options"]
         if job["node"]:
             from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(job["node"], soft=False)
+            ids = {_node_name(node): node["NodeID"] for node in self._ray.nodes()}
+            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(ids[job["node"]], soft=False)
         actor = self._ray.remote(JobActor).options(**options)
         actor.remote(name, NAMESPACE, list(job["command"]), dict(job["environment"]))
         return name
+
+
+def _node_name(node: Mapping[str, Any]) -> str:
+    """The address, which several nodes of one machine have, and the beginning of the id."""
+    return f"{node['NodeManagerAddress']}/{node['NodeID'][:8]}"
 
 
 def main(address: str) -> None:
@@ -119,7 +137,10 @@ def main(address: str) -> None:
     except Exception as error:
         _reply(
             replies,
-            {"error": str(error) or type(error).__name__, "retriable": isinstance(error, ConnectionError)},
+            {
+                "error": getattr(error, "strerror", None) or str(error) or type(error).__name__,
+                "retriable": isinstance(error, OSError),
+            },
         )
         return
     _reply(replies, {"result": None})

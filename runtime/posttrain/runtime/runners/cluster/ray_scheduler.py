@@ -62,6 +62,9 @@ class RayScheduler:
             "environment": environment,
             "options": self._options(job.request),
             "node": job.node,
+            "nodes": job.request.nodes,
+            "bundle": self._required(job.request),
+            "excluded": list(job.excluded),
         }
         return self._call({"call": "submit", "job": described})
 
@@ -70,13 +73,20 @@ class RayScheduler:
         return [JobState(id=name, name=name.partition(".")[0], phase="running") for name in names]
 
     def nodes(self) -> Sequence[str]:
-        return [node["id"] for node in self._call({"call": "nodes"})]
+        return [node["name"] for node in self._call({"call": "nodes"})]
 
     def rejection(self, job: JobSpec) -> str | None:
         required = self._required(job.request)
-        nodes = [node["resources"] for node in self._call({"call": "nodes"})]
-        if any(all(node.get(name, 0) >= amount for name, amount in required.items()) for node in nodes):
+        nodes = [
+            node["resources"] for node in self._call({"call": "nodes"}) if node["name"] not in job.excluded
+        ]
+        able = [
+            node for node in nodes if all(node.get(name, 0) >= amount for name, amount in required.items())
+        ]
+        if len(able) >= job.request.nodes:
             return None
+        if able:
+            return f"{job.request.nodes} nodes are required, but {len(able)} have what the step requires"
         wanted = ", ".join(f"{name} {_amount(name, amount)}" for name, amount in required.items())
         lacking = [
             name for name, amount in required.items() if all(node.get(name, 0) < amount for node in nodes)

@@ -28,6 +28,8 @@ class JobSpec:
     read_only: Sequence[str] = ()
     # The node on which it must run, as `nodes` names it; any node when empty.
     node: str = ""
+    # Nodes that the job must not get, because they were lost a short time ago.
+    excluded: Sequence[str] = ()
 
 
 @record(kw_only=True)
@@ -43,6 +45,13 @@ class JobState:
     nodes: str = ""
     # Whether a pending job waits for something that cannot happen.
     infeasible: bool = False
+
+
+def describe_queue(engine: str, job: JobState) -> str:
+    """Why a job waits, in the words of the engine; empty if it has none."""
+    if job.phase != "pending" or job.reason in ("", "None"):
+        return ""
+    return f"{engine}: {job.reason}"
 
 
 class SchedulerError(StepError):

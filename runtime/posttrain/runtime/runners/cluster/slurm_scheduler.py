@@ -169,8 +169,9 @@ def _job_state(line: str) -> JobState:
 
 
 def _call_error(program: str, output: str) -> SchedulerError:
-    lines = [line.partition(": ")[2] or line for line in output.splitlines() if line.strip()]
-    text = lines[-1].removeprefix("error: ") if lines else "no output"
+    lines = [line.removeprefix(f"{program}: ") for line in output.splitlines() if line.strip()]
+    lines = [line.removeprefix("error: ") for line in lines if not line.startswith('Try "')]
+    text = lines[-1] if lines else "no output"
     if _UNREACHABLE.search(output):
         return SchedulerError(f"Slurm does not answer: {text}", "see `sinfo`, and run again", retriable=True)
     advice = "correct the place, or `hardware` and `placement` of the recipe"
