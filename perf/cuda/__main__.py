@@ -1,6 +1,7 @@
 """Measures on the NVIDIA card of this machine, in parts that do not depend on each other.
 
     python -m perf.cuda [PART ...] [--dry] [--stack locked|host] [--pieces FOLDER] [--out FOLDER]
+                        [--image NAME]
 
 A part is a process with a limit of time. It writes its page after every row; one that fails adds the cause
 to its page, and the next part runs. `--dry` runs the same code on a CPU with tiny models, and measures
@@ -12,23 +13,32 @@ This file imports nothing that a host without our packages lacks.
 """
 
 import argparse
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from perf.cuda.parts import OPTIONAL_PACKAGES, PARTS, Part, find_part
 
 ROOT = Path(__file__).parents[2]
+SOURCES = [str(ROOT / name) for name in ("spec", "compiler", "runtime")]
 FAILED = 3  # the exit status of a part that has written the cause to its page
+_RECORDED = "failed, see its page"
 _GRACE_SECONDS = 15  # for a part to end by itself at its limit
+_DRY_FACTOR = 4  # a machine that is busy with other work is slow, and no lease ends
 
 
 def main() -> int:
     given = parse(sys.argv[1:])
+    sys.path += SOURCES
+    signal.signal(signal.SIGTERM, _terminated)
+    adopt_orphans()
     parts = [find_part(name) for name in given.parts] or list(PARTS)
     out = output_folder(given)
     failed = [part.name for part in parts if not run_part(part, given, out)]
@@ -36,6 +46,11 @@ def main() -> int:
     if failed:
         print(f"failed: {', '.join(failed)}")
     return 1 if failed else 0
+
+
+def _terminated(_signal: int, _frame: object) -> NoReturn:
+    """End as after an error: the processes and the folders of the part are removed."""
+    raise SystemExit("ended by SIGTERM")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -47,6 +62,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--stack", choices=("locked", "host"), default="locked")
     parser.add_argument("--pieces", type=Path)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--image", help="of the step in a container; default: what containers/build names")
     parser.add_argument("--seconds", type=int, help="the limit of each part; default: that of the part")
     return parser.parse_args(arguments)
 
@@ -62,31 +78,58 @@ def output_folder(given: argparse.Namespace) -> Path:
 def run_part(part: Part, given: argparse.Namespace, out: Path) -> bool:
     """Run a part in its process. Returns whether it has ended without an error."""
     began = time.monotonic()
-    seconds = given.seconds or part.seconds
-    with tempfile.TemporaryDirectory(prefix="posttrain-cuda-") as scratch:
-        environment = part_environment(part, given.pieces, Path(scratch) / "site")
-        common = [part.name, "--stack", given.stack, "--out", str(out), *(["--dry"] if given.dry else [])]
-        module = [sys.executable, "-m", "perf.cuda.part_process"]
-        left = max(1, seconds - int(time.monotonic() - began))
-        command = [*module, *common, "--scratch", scratch, "--seconds", str(left)]
-        error = run_limited(command, environment, left + _GRACE_SECONDS)
-        if error.startswith("the process"):  # it could not write the cause itself
-            subprocess.run([*module, *common, "--failed", error], env=environment, cwd=ROOT, check=False)
+    seconds = given.seconds or part.seconds * (_DRY_FACTOR if given.dry else 1)
+    module = [sys.executable, "-m", "perf.cuda.part_process", part.name, "--stack", given.stack]
+    module += ["--out", str(out), *(["--dry"] if given.dry else [])]
+    with tempfile.TemporaryDirectory(prefix="posttrain-cuda-") as packages:
+        environment, error = part_environment(part, given.pieces, Path(packages))
+        if not error:
+            left = max(1, seconds - int(time.monotonic() - began))
+            options = ["--image", given.image] if given.image else []
+            # Removed before a cause is recorded: the part may have filled the disk.
+            with tempfile.TemporaryDirectory(prefix="posttrain-cuda-", ignore_cleanup_errors=True) as scratch:
+                command = [*module, *options, "--scratch", scratch, "--seconds", str(left)]
+                try:
+                    error = run_limited(command, environment, left + _GRACE_SECONDS)
+                finally:
+                    end_orphans()
+        if error and error != _RECORDED:  # it could not write the cause itself
+            subprocess.run([*module, "--failed", error], env=environment, cwd=ROOT, check=False)
     print(f"{part.name}: {error or 'done'} in {time.monotonic() - began:.0f} s", flush=True)
     return not error
 
 
-def part_environment(part: Part, pieces: Path | None, site: Path) -> dict[str, str]:
-    """The environment of a part: its sources, and the wheels that it needs of the carried ones."""
-    roots = [str(ROOT / name) for name in ("spec", "compiler", "runtime")]
+def adopt_orphans() -> None:
+    """Become the parent of what a part leaves behind, so that nothing of it uses the card during the next."""
+    from posttrain.runtime.process_tree import become_subreaper
+
+    become_subreaper()
+
+
+def end_orphans() -> None:
+    from posttrain.runtime.process_tree import end_descendants
+
+    end_descendants()
+    with contextlib.suppress(ChildProcessError):  # no child is left
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def part_environment(part: Part, pieces: Path | None, site: Path) -> tuple[dict[str, str], str]:
+    """The environment of a part: its sources, and the wheels that it needs of the carried ones. Then why they
+    cannot be installed, or an empty text."""
     path = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
+    error = ""
     if pieces is not None:
         from perf.cuda.wheels import install, piece_names
 
         left_out = set(OPTIONAL_PACKAGES) - set(part.optional_packages)
-        install(pieces, site, [name for name in piece_names(pieces) if name not in left_out])
+        try:
+            install(pieces, site, [name for name in piece_names(pieces) if name not in left_out])
+        except SystemExit as failure:
+            error = f"the packages of {pieces} cannot be installed: {failure}"
         path = [str(site), *path]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([*roots, *path])}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*SOURCES, *path])}, error
 
 
 def run_limited(command: Sequence[str], environment: dict[str, str], seconds: float) -> str:
@@ -98,8 +141,12 @@ def run_limited(command: Sequence[str], environment: dict[str, str], seconds: fl
         process.kill()
         process.wait()
         return f"the process did not end within {seconds:.0f} s and was killed"
+    except BaseException:  # this process is ended
+        process.kill()
+        process.wait()
+        raise
     if status == FAILED:
-        return "failed, see its page"
+        return _RECORDED
     return f"the process ended with status {status}" if status else ""
 
 

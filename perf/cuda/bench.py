@@ -15,8 +15,12 @@ _RESERVE_SECONDS = 10  # to write the page
 
 
 class Bench:
-    def __init__(self, scale: Scale, report: Report, folder: Path, seconds: float) -> None:
+    def __init__(
+        self, scale: Scale, report: Report, folder: Path, seconds: float, image: str | None = None
+    ) -> None:
         self.scale = scale
+        # Of the step in a container: by default what `containers/build` names.
+        self.image = image or f"posttrain-{'cpu' if scale.dry else 'cuda'}:latest"
         self.report = report
         self.folder = folder
         self._deadline = time.monotonic() + seconds - _RESERVE_SECONDS

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.fork_safe_imports import fork_safe_imports
+from posttrain.runtime.process_tree import die_with_parent
 from posttrain.spec.variable_rules import key_variables
 
 _LIBRARIES = (
@@ -51,8 +52,9 @@ def run_forked(work: Callable[[], Any], folder: Path, seconds: float) -> Any:
     result.unlink(missing_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = os.fork()
+    parent, pid = os.getpid(), os.fork()
     if pid == 0:
+        die_with_parent(parent)
         _run_child(work, folder, result)
     status = _wait(pid, time.monotonic() + seconds)
     if status == 0 and result.exists():

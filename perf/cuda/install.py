@@ -15,10 +15,10 @@ from perf.cuda.versions import locked_versions
 _MODULES = {
     "torch": "torch",
     "triton": "triton",
-    "transformers": "transformers",
+    "transformers": "transformers.trainer",  # the package itself imports nothing until it is used
     "accelerate": "accelerate",
     "peft": "peft",
-    "trl": "trl",
+    "trl": "trl.trainer.grpo_trainer",
     "datasets": "datasets",
     "duckdb": "duckdb",
     "ruamel-yaml": "ruamel.yaml",
@@ -27,7 +27,7 @@ _MODULES = {
     "deepspeed": "deepspeed",
     "vllm": "vllm",
     "flash-attn": "flash_attn",
-    "posttrain": "posttrain.cli.main",
+    "posttrain": "posttrain.runtime.training.training_loop",
 }
 
 
@@ -46,7 +46,7 @@ def run(bench: Bench) -> None:
         )
     importlib.import_module("torch")  # here, and not in the process of each kernel
     head = ["kernel", "runs", "largest difference", "first call, ms", "later calls, ms"]
-    note = "Forward and backward pass, against float32 in plain torch on the same device."
+    note = "Against float32 in plain torch on the same device; SDPA and Liger with the backward pass."
     kernels = bench.report.table("Kernels", head, note)
     for name, check in kernel_checks.CHECKS.items():
         if (reason := _unavailable(bench, check)) is not None:

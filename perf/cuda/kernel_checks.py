@@ -4,6 +4,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
+from pathlib import Path
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any
 
 _CALLS = 5
@@ -43,8 +46,8 @@ def _sdpa(backend: str, device: str) -> float:
     torch.manual_seed(0)
     shape = (2, 4, 256, 64)
     made = [torch.randn(shape, device=device, dtype=torch.bfloat16) for _ in range(3)]
-    given = [tensor.clone().requires_grad_() for tensor in made]
-    exact = [tensor.float().requires_grad_() for tensor in made]
+    given: list[Any] = [tensor.clone().requires_grad_() for tensor in made]
+    exact: list[Any] = [tensor.float().requires_grad_() for tensor in made]
     attend: Any = torch.nn.functional.scaled_dot_product_attention
     with sdpa_kernel(getattr(SDPBackend, backend)):
         out = attend(*given, is_causal=True)
@@ -58,11 +61,11 @@ def _sdpa(backend: str, device: str) -> float:
 
 def _flash_attn(device: str) -> float:
     import torch
-    from flash_attn import flash_attn_func  # pyright: ignore[reportMissingImports]
 
+    flash_attn: Any = import_module("flash_attn")
     torch.manual_seed(0)
     made = [torch.randn(2, 256, 4, 64, device=device, dtype=torch.bfloat16) for _ in range(3)]
-    found = flash_attn_func(*made, causal=True)
+    found = flash_attn.flash_attn_func(*made, causal=True)
     attend: Any = torch.nn.functional.scaled_dot_product_attention
     turned = [tensor.float().transpose(1, 2) for tensor in made]
     return _difference(found, attend(*turned, is_causal=True).transpose(1, 2))
@@ -72,7 +75,7 @@ def _nf4_product(device: str) -> float:
     """A product with a 4-bit matrix, against the product with the same matrix dequantized."""
     import bitsandbytes.functional as functional
     import torch
-    from bitsandbytes import matmul_4bit
+    from bitsandbytes.autograd._functions import matmul_4bit
 
     torch.manual_seed(0)
     weight = torch.randn(256, 512, device=device, dtype=torch.bfloat16)
@@ -85,7 +88,7 @@ def _nf4_product(device: str) -> float:
 def _adam_8bit(device: str) -> float:
     """One step of 8-bit Adam. Its first step must be close to that of torch."""
     import torch
-    from bitsandbytes.optim import AdamW8bit
+    from bitsandbytes.optim.adamw import AdamW8bit
 
     return _one_step(torch, partial(AdamW8bit, lr=1e-2), device)
 
@@ -113,12 +116,12 @@ def _one_step(torch: Any, optimizer: Any, device: str) -> float:
 
 def _liger_norm(device: str) -> float:
     import torch
-    from liger_kernel.transformers import LigerRMSNorm
 
+    liger: Any = import_module("liger_kernel.transformers")
     torch.manual_seed(0)
     rows = torch.randn(64, 256, device=device)
     ours, plain = rows.clone().requires_grad_(), rows.clone().requires_grad_()
-    found: Any = LigerRMSNorm(256).to(device)(ours)
+    found: Any = liger.LigerRMSNorm(256).to(device)(ours)
     expected = plain * torch.rsqrt(plain.square().mean(-1, keepdim=True) + 1e-6)
     found.square().sum().backward()
     expected.square().sum().backward()
@@ -127,15 +130,18 @@ def _liger_norm(device: str) -> float:
 
 def _liger_loss(device: str) -> float:
     import torch
-    from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
 
+    liger: Any = import_module("liger_kernel.transformers")
     torch.manual_seed(0)
-    hidden = torch.randn(64, 128, device=device, requires_grad=True)
+    hidden: Any = torch.randn(64, 128, device=device, requires_grad=True)
+    plain: Any = hidden.detach().clone().requires_grad_()
     head = torch.randn(1024, 128, device=device)
     labels = torch.randint(0, 1024, (64,), device=device)
-    found: Any = LigerFusedLinearCrossEntropyLoss()(head, hidden, labels)
-    expected = torch.nn.functional.cross_entropy(hidden @ head.t(), labels)
-    return _difference(found, expected)
+    found: Any = liger.LigerFusedLinearCrossEntropyLoss()(head, hidden, labels)
+    expected = torch.nn.functional.cross_entropy(plain @ head.t(), labels)
+    found.backward()
+    expected.backward()
+    return max(_difference(found.detach(), expected.detach()), _difference(hidden.grad, plain.grad))
 
 
 def _compiled(device: str) -> float:
@@ -155,12 +161,10 @@ _COMPILED: dict[str, Any] = {}
 
 def _collective(device: str) -> float:
     """A sum over gloo in a group of one process: the build of torch has the backend for this device."""
-    import tempfile
-
     import torch
-    import torch.distributed as distributed
 
-    with tempfile.NamedTemporaryFile() as file:
+    distributed: Any = import_module("torch.distributed")
+    with NamedTemporaryFile() as file:
         store = distributed.FileStore(file.name, 1)
         distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
         value = torch.ones(8, device=device)
@@ -171,18 +175,14 @@ def _collective(device: str) -> float:
 
 def _vllm_completion(device: str) -> float:
     """vLLM starts its engine on this card with a model of random weights; 0 if all tokens are generated."""
-    from tempfile import TemporaryDirectory
-
     from perf.cuda.recipes import write_model
     from perf.cuda.scale import find_scale
-    from vllm import LLM, SamplingParams  # pyright: ignore[reportMissingImports]
 
+    vllm: Any = import_module("vllm")
     with TemporaryDirectory() as folder:
-        from pathlib import Path
-
         write_model(Path(folder), find_scale(dry=False), "small")
-        engine = LLM(model=folder, max_model_len=256, gpu_memory_utilization=0.3, enforce_eager=True)
-        sampling = SamplingParams(max_tokens=8, temperature=0.0, ignore_eos=True)
+        engine = vllm.LLM(model=folder, max_model_len=256, gpu_memory_utilization=0.3, enforce_eager=True)
+        sampling = vllm.SamplingParams(max_tokens=8, temperature=0.0, ignore_eos=True)
         found = engine.generate(["1+2="] * 4, sampling)
     return float(sum(8 - len(one.outputs[0].token_ids) for one in found))
 

@@ -138,6 +138,7 @@ def _measure(
     bench: Bench, runs: StageRuns, placed: Mapping[str, EvaluatedPlacement], stage: str, terms: Table
 ) -> list[Any]:
     planned = runs.step(stage).estimate
+    assert planned is not None, "a plan has an estimate of every training"
     workload = placed[json.dumps(planned["terms"])].workload
     found = _measure_stage(bench, runs, stage)
     estimate = estimate_memory(workload, bench.scale.device)

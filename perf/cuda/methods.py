@@ -42,8 +42,12 @@ class Case(NamedTuple):
 
 
 def run(bench: Bench) -> None:
+    run_with_model(bench, "small")
+
+
+def run_with_model(bench: Bench, model: str) -> None:
     preload()
-    cases = method_cases(bench.scale)
+    cases = method_cases(bench.scale, model)
     start = _training(bench.scale, "sft", "base", "full", bench.scale.warm_steps, bench.scale.learning_rate)
     stages = {
         "start": start.text,
@@ -51,7 +55,7 @@ def run(bench: Bench) -> None:
         **_generation_stages(),
     }
     folder = write_recipe(
-        bench.new_folder("methods"), bench.scale, stages, models={"base": bench.model("small")}
+        bench.new_folder("methods"), bench.scale, stages, models={"base": bench.model(model)}
     )
     plan = compile_recipe(folder)
     found = run_recipe(folder, folder / "home", bench.left() * _RUN_SHARE)
@@ -78,12 +82,12 @@ def run(bench: Bench) -> None:
     _report_generation(bench, found)
 
 
-def method_cases(scale: Scale) -> list[Case]:
+def method_cases(scale: Scale, model: str) -> list[Case]:
     """All weights first, then the adapters; in each group the methods, the riskiest first."""
     found: list[Case] = []
     for weights in _ADAPTERS:
         rate = scale.learning_rate / 5 if weights == "full" else scale.learning_rate
-        methods = scale.adapted_methods if weights != "full" else _METRICS
+        methods = (scale.full_methods if weights == "full" else scale.adapted_methods)[model]
         found += [_training(scale, method, "start", weights, scale.steps, rate) for method in methods]
     if find_spec("vllm") and not scale.dry:
         case = _training(scale, "grpo", "start", "full", scale.steps, scale.learning_rate / 5)

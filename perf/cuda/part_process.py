@@ -1,6 +1,7 @@
 """The process of one part: `python -m perf.cuda.part_process PART ...`, started by `python -m perf.cuda`."""
 
 import argparse
+import os
 import signal
 import sys
 import traceback
@@ -15,6 +16,8 @@ from perf.cuda.results import Report, record_failure
 from perf.cuda.scale import find_scale
 from perf.cuda.versions import check_stack, version_record
 
+from posttrain.runtime.process_tree import die_with_parent
+
 _REPEAT_SECONDS = 1
 
 
@@ -25,9 +28,11 @@ def main() -> int:
     parser.add_argument("--stack", choices=("locked", "host"), required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--scratch", type=Path)
+    parser.add_argument("--image")
     parser.add_argument("--seconds", type=int, default=0)
     parser.add_argument("--failed", default="", help="only record this cause of a failure")
     given = parser.parse_args()
+    die_with_parent(os.getppid())  # nothing may use the card after `python -m perf.cuda`
     part = find_part(given.part)
     scale = find_scale(dry=given.dry)
     versions = version_record(scale.card, given.stack)
@@ -41,18 +46,17 @@ def main() -> int:
     try:
         if not given.dry:
             check_stack(given.stack)
-        bench = Bench(scale, report, given.scratch.resolve(), given.seconds)
+        bench = Bench(scale, report, given.scratch.resolve(), given.seconds, given.image)
         run: Any = import_module(part.module).run
         run(bench)
     except (Exception, SystemExit, OutOfTime) as error:
         signal.setitimer(signal.ITIMER_REAL, 0)
         expected = isinstance(error, SystemExit | OutOfTime)
-        report.result.error = str(error) if expected else traceback.format_exc(limit=-4)
+        report.finish(str(error) if expected else traceback.format_exc(limit=-4))
         print(report.result.error, file=sys.stderr)
         return FAILED
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        report.save()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    report.finish()
     return 0
 
 
@@ -65,4 +69,7 @@ def _out_of_time(_signal: int, _frame: Any) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # the page is complete: the teardown of libraries must not exceed the limit of time

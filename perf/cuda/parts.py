@@ -26,7 +26,8 @@ PARTS = (
     Part(
         "methods",
         "perf.cuda.methods",
-        "Every method finishes, learns, and has the losses of a plain TRL script with the same settings.",
+        "Every method finishes, learns, and has the losses of a plain TRL script with the same settings, at"
+        " 0.5 B parameters.",
         ("bitsandbytes",),
     ),
     Part(
@@ -50,6 +51,13 @@ PARTS = (
         "sharing",
         "perf.cuda.sharing",
         "Two processes on one card over gloo, and a step in a container.",
+        ("deepspeed", "hjson"),
+    ),
+    Part(
+        "methods_large",
+        "perf.cuda.methods_large",
+        "The part `methods` at 1.5 B parameters.",
+        ("bitsandbytes",),
     ),
 )
 

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ class PlainRun:
 
 def train_plain(step: Mapping[str, Any], inputs: Mapping[str, str], **extra: Any) -> dict[str, Any]:
     """Train as the stage does. `extra` are further arguments of the trainer's configuration."""
+    import torch
     from transformers import TrainerCallback
 
     run = PlainRun()
@@ -54,6 +56,8 @@ def train_plain(step: Mapping[str, Any], inputs: Mapping[str, str], **extra: Any
             self.began = time.monotonic()
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if torch.cuda.is_initialized():  # as in a stage, the time includes all kernels of the step
+                torch.cuda.synchronize()
             run.step_seconds.append(time.monotonic() - self.began)
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
@@ -69,9 +73,9 @@ def train_plain(step: Mapping[str, Any], inputs: Mapping[str, str], **extra: Any
 
 
 def build_trainer(step: Mapping[str, Any], inputs: Mapping[str, str], **extra: Any) -> Any:
-    import trl
     from transformers import AutoTokenizer
 
+    trl: Any = import_module("trl")
     declared, seed = step["params"], step["params"]["seed"]
     method, params = declared["method"], declared["params"]
     config, trainer = {
@@ -173,7 +177,7 @@ def _adapter_config(method: str, adapter: Mapping[str, Any] | None) -> Any:
     return LoraConfig(
         r=adapter["r"],
         lora_alpha=adapter["lora_alpha"],
-        lora_dropout=adapter["lora_dropout"],
+        lora_dropout=adapter.get("lora_dropout", 0.0),  # the plan omits the default
         target_modules=["q_proj", "k_proj", "v_proj", "o_proj"],
         bias="none",
         task_type="SEQ_CLS" if method == "reward_model" else "CAUSAL_LM",

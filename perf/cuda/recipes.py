@@ -1,17 +1,18 @@
 """The recipes of the measurements: small YAML texts around models with random weights, and their runs."""
 
 import os
+import signal
 import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from perf.cuda.scale import Scale
 
 from posttrain.cli.compile import compile_file
 from posttrain.runtime import atomic_io
+from posttrain.runtime.child_process import supervised_command
 from posttrain.runtime.events import read_events
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.products import Product
@@ -114,7 +115,9 @@ def compile_recipe(folder: Path) -> Plan:
 
 
 def recipe_command(folder: Path, home: Path) -> list[str]:
-    return [sys.executable, "-m", "posttrain.cli.main", "run", str(folder), "--home", str(home)]
+    """The command that runs a recipe. It ends with this process."""
+    arguments = ("run", str(folder), "--home", str(home))
+    return supervised_command("posttrain.cli.main", *arguments, end_signal=signal.SIGKILL)
 
 
 @dataclass(frozen=True)
@@ -124,13 +127,14 @@ class RecipeRun:
     home: Home
     folder: Path
     output: str
+    stopped: str = ""  # why the run was ended from outside
 
     @classmethod
-    def of(cls, home: Path, output: str = "") -> "RecipeRun":
+    def of(cls, home: Path, output: str = "", stopped: str = "") -> "RecipeRun":
         found = last_run(Home(home))
         if found is None:
-            raise ValueError(f"`recipe run` has not started a run:\n{output[-3000:]}")
-        return cls(Home(home), found, output)
+            raise ValueError(f"`recipe run` has not started a run: {stopped}\n{output[-3000:]}")
+        return cls(Home(home), found, output, stopped)
 
     def product(self, step: str) -> Product | None:
         return find_step_product(self.home, self.folder, step)
@@ -153,6 +157,8 @@ class RecipeRun:
         failed = atomic_io.read_json(record.parent / "failure.json") if record is not None else None
         if failed is not None:
             return f"{failed['message']}; {failed['advice']}"
+        if self.stopped:
+            return self.stopped
         named = [line for line in self.output.splitlines() if step in line.split()]
         return named[-1] if named else "the run ended before this step"
 
@@ -160,14 +166,28 @@ class RecipeRun:
 def run_recipe(folder: Path, home: Path, seconds: float, *options: str) -> RecipeRun:
     """Run a recipe with the `recipe` command. A stage that fails leaves the independent ones running."""
     command = [*recipe_command(folder, home), *options]
-    log = folder / "run.log"
+    log, stopped = folder / "run.log", ""
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
+        process = start_recipe(command, output)
         try:
             process.wait(timeout=max(1.0, seconds))
         except subprocess.TimeoutExpired:
             process.kill()  # its steps end with it
             process.wait()
-    return RecipeRun.of(home, log.read_text(encoding="utf-8", errors="replace"))
+            stopped = out_of_time(seconds)
+    return RecipeRun.of(home, log.read_text(encoding="utf-8", errors="replace"), stopped)
+
+
+def start_recipe(command: Sequence[str], output: BinaryIO) -> subprocess.Popen[bytes]:
+    """Start a command of `recipe_command` in a session of its own."""
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+def out_of_time(seconds: float) -> str:
+    return f"`recipe run` was stopped after {seconds:.0f} s, its share of the time"

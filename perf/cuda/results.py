@@ -20,6 +20,8 @@ from posttrain.spec.pinned_versions import PINNED_VERSIONS
 
 OWN = Path(__file__).parent / "results"
 RECORD = "results.json"
+# The cause on a page until its part ends: a process that is killed cannot add one.
+UNDER_WAY = "the process of the part has not ended: it is running, or it was killed"
 # The versions on a page.
 SHOWN = tuple(dict.fromkeys((*COMPUTING, *PINNED_VERSIONS)))
 
@@ -48,7 +50,7 @@ class Report:
     def __init__(self, folder: Path, part: str, about: str, versions: Mapping[str, Any]) -> None:
         self._folder = folder
         self._began = time.monotonic()
-        self.result = PartResult(part, about, dict(versions))
+        self.result = PartResult(part, about, dict(versions), error=UNDER_WAY)
         self.save()
 
     def table(self, title: str, head: Sequence[str], note: str = "") -> Table:
@@ -60,6 +62,11 @@ class Report:
         assert len(cells) == len(table.head), f"{table.title}: {len(cells)} cells, {len(table.head)} columns"
         table.rows.append([cell_text(cell) for cell in cells])
         print(f"[{self.result.part}] {' | '.join(table.rows[-1])}", flush=True)
+        self.save()
+
+    def finish(self, error: str = "") -> None:
+        """The part has ended, with the cause if it failed."""
+        self.result.error = error
         self.save()
 
     def save(self) -> None:
@@ -79,9 +86,9 @@ def cell_text(cell: Any) -> str:
 
 def read_results(folder: Path) -> dict[str, PartResult]:
     record = folder / RECORD
-    found = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+    found: dict[str, Any] = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
     return {
-        name: PartResult(**{**part, "tables": [Table(**table) for table in part["tables"]]})
+        name: PartResult(**(part | {"tables": [Table(**table) for table in part["tables"]]}))
         for name, part in found.items()
     }
 

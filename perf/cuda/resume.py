@@ -7,6 +7,7 @@ kernel, or torch's deterministic algorithms.
 
 import contextlib
 import json
+import shutil
 import statistics
 import subprocess
 import time
@@ -18,7 +19,15 @@ from typing import Any
 from perf.cuda import plain_trl
 from perf.cuda.bench import Bench
 from perf.cuda.forked import preload
-from perf.cuda.recipes import RecipeRun, compile_recipe, recipe_command, run_recipe, write_recipe
+from perf.cuda.recipes import (
+    RecipeRun,
+    compile_recipe,
+    out_of_time,
+    recipe_command,
+    run_recipe,
+    start_recipe,
+    write_recipe,
+)
 
 from posttrain.runtime.process_tree import kill_tree
 from posttrain.spec.plan import Plan, step_to_json
@@ -43,6 +52,7 @@ def run(bench: Bench) -> None:
         bench.new_folder("resume"), bench.scale, stages(bench), models={"base": bench.model("narrow")}
     )
     plan = compile_recipe(folder)
+    train_start(folder, [folder / name for name in ("first", "second", "killed")], bench.left() / 4)
     first = run_recipe(folder, folder / "first", bench.left() / 3)
     second = run_recipe(folder, folder / "second", bench.left() / 3)
     killed = run_with_kills(folder, folder / "killed", set(bench.scale.killed_methods), bench.left() * 0.6)
@@ -58,9 +68,16 @@ def run(bench: Bench) -> None:
             table,
             stage,
             0,
-            partial(_resume_row, first, second, killed[0], killed[1].get(stage), stage, differing),
+            partial(resume_row, first, second, killed[0], killed[1].get(stage), stage, differing),
         )
     _report_causes(bench, plan, first, differing or [bench.scale.killed_methods[0]])
+
+
+def train_start(folder: Path, homes: Sequence[Path], seconds: float) -> None:
+    """Train the first SFT once for all homes: if it differed, every later stage would differ."""
+    run_recipe(folder, homes[0], seconds, "--only", "start")
+    for home in homes[1:]:
+        shutil.copytree(homes[0], home, symlinks=True)
 
 
 def stages(bench: Bench) -> dict[str, str]:
@@ -97,25 +114,20 @@ def run_with_kills(
 ) -> tuple[RecipeRun, dict[str, int]]:
     """Run the recipe. Kill everything after the first checkpoint of each stage, and run it again. Returns the
     run, and the step of the checkpoint after which each stage was killed."""
-    deadline = time.monotonic() + seconds
+    deadline, stopped = time.monotonic() + seconds, out_of_time(seconds)
     killed: dict[str, int] = {}
     log = folder / "killed.log"
     while time.monotonic() < deadline:
         with log.open("ab") as output:
-            process = subprocess.Popen(
-                recipe_command(folder, home),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            process = start_recipe(recipe_command(folder, home), output)
             found = _wait_for_checkpoint(process, home, pending - killed.keys(), deadline)
         if process.poll() is not None:
+            stopped = ""
             break
         kill_tree(process.pid)
         process.wait()
         killed |= found
-    return RecipeRun.of(home, log.read_text(encoding="utf-8", errors="replace")), killed
+    return RecipeRun.of(home, log.read_text(encoding="utf-8", errors="replace"), stopped), killed
 
 
 def _wait_for_checkpoint(
@@ -143,7 +155,7 @@ def _checkpoints(home: Path) -> list[tuple[str, int]]:
     return found
 
 
-def _resume_row(
+def resume_row(
     first: RecipeRun,
     second: RecipeRun,
     killed: RecipeRun,

@@ -1,14 +1,11 @@
-"""Trains in two processes on one card over gloo, and runs a recipe in a container.
+"""Trains in two processes on one card over gloo. `container_step.py` then runs a recipe in a container.
 
 A plan gives every process a GPU of its own. Here the worker's processes share the first one, and gloo
 replaces NCCL, which refuses two processes on a card. That covers everything of a run with several GPUs but
 NCCL and the copies between cards.
 """
 
-import json
 import os
-import shutil
-import subprocess
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -16,18 +13,18 @@ from typing import Any
 from unittest.mock import patch
 
 from perf.cuda.bench import Bench
+from perf.cuda.container_step import report_container
 from perf.cuda.forked import preload
 from perf.cuda.methods import loss_verdict
 from perf.cuda.worker_runs import StageRuns, metric
 
-_IMAGE = "posttrain-cuda:latest"
 _STRATEGIES = ("ddp", "zero2")
 
 
 def run(bench: Bench) -> None:
     preload()
     _report_processes(bench)
-    _report_container(bench)
+    report_container(bench)
 
 
 def _report_processes(bench: Bench) -> None:
@@ -98,51 +95,19 @@ def share_one_card() -> Generator[None]:
         join(rank, *rest)
         os.environ["LOCAL_RANK"] = "0"  # accelerate selects the card by it
 
+    def init_deepspeed(_backend: str) -> None:
+        deepspeed("gloo")
+
+    def select_first_card(_device: Any) -> None:
+        select(0)
+
     deepspeed = rendezvous._init_deepspeed
     with ExitStack() as stack:
         for owner, name, value in (
             (launcher, "join_process_group", join_on_first_card),
             (distributed, "init_process_group", init_gloo),
-            (rendezvous, "_init_deepspeed", lambda _backend: deepspeed("gloo")),
-            (torch.cuda, "set_device", lambda _device: select(0)),
+            (rendezvous, "_init_deepspeed", init_deepspeed),
+            (torch.cuda, "set_device", select_first_card),
         ):
             stack.enter_context(patch.object(owner, name, value))
         yield
-
-
-def _report_container(bench: Bench) -> None:
-    head = ["image", "result", "GPU in the container"]
-    note = f"The image {_IMAGE}, of `containers/build cuda`."
-    table = bench.report.table("A container", head, note)
-    bench.attempt(table, _IMAGE, 20, _container_row)
-
-
-def _container_row() -> list[Any]:
-    if shutil.which("docker") is None:
-        return ["no: there is no Docker client", None]
-    if _docker("info", "--format", "{{.ServerVersion}}").returncode:
-        return ["no: no Docker engine answers", None]
-    if _docker("image", "inspect", _IMAGE).returncode:
-        return ["no: the image is not on this machine", None]
-    program = (
-        "import torch, json; found = torch.cuda.is_available(); device = 'cuda' if found else 'cpu';"
-        "x = torch.ones(64, 64, device=device, requires_grad=True); (x @ x).sum().backward();"
-        "print(json.dumps([float(x.grad.sum()), torch.cuda.get_device_name() if found else 'none']))"
-    )
-    gpus = ["--gpus", "all"] if shutil.which("nvidia-smi") else []
-    done = _docker("run", "--rm", "--network", "none", *gpus, _IMAGE, "python", "-c", program)
-    if done.returncode:
-        return [f"no: {done.stderr.strip().splitlines()[-1:]}", None]
-    total, card = json.loads(done.stdout.strip().splitlines()[-1])
-    return ["a backward pass is correct" if total == 2 * 64**3 else f"wrong sum {total}", card]
-
-
-def _docker(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["docker", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        stdin=subprocess.DEVNULL,
-    )

@@ -3,18 +3,20 @@ settings that the placement chooses, with Liger, packing and torch.compile. Prof
 method.
 
 Tokens are those of the rows in a batch, prompt and completion. MFU counts the operations of the compiler's
-estimate: 6 for each parameter and token, 2 more with recomputation, 2 fewer with frozen weights.
+estimate for each parameter and token: 6, 2 more with recomputation, 2 more for a reference model. The time of
+GRPO includes its rollouts, whose operations are not counted.
 """
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from perf.cuda import plain_trl
 from perf.cuda.bench import Bench
 from perf.cuda.forked import preload
+from perf.cuda.methods import loss_verdict
 from perf.cuda.scale import Scale
 from perf.cuda.step_profile import CATEGORIES, profile_step, read_profile
 from perf.cuda.worker_runs import StageRuns, long_prompts, long_rows
@@ -107,10 +109,7 @@ def _speed_row(bench: Bench, runs: StageRuns, shape: Shape, case: Case) -> list[
     step = statistics.median(seconds[_SKIPPED:])
     params = runs.step_json(case.stage)["params"]["params"]
     tokens = _tokens_per_step(events, params)
-    length = tokens / _rows_per_step(params)
-    factor = 8 if params["gradient_checkpointing"] else 6
-    operations = factor * tokens * effective_parameters(shape, length)
-    mfu = operations / step / (bench.scale.device.tflops * 1e12)
+    mfu = model_operations(case.method, params, shape, tokens) / step / (bench.scale.device.tflops * 1e12)
     micro = params["micro_batch_size"]
     cells = [micro, step, round(tokens / step, 1), f"{mfu:.1%}"]
     if not case.compared:
@@ -118,15 +117,23 @@ def _speed_row(bench: Bench, runs: StageRuns, shape: Shape, case: Case) -> list[
     inputs, step_json = runs.inputs(case.stage), runs.step_json(case.stage)
     plain = bench.fork(f"plain-{case.stage}", lambda: plain_trl.train_plain(step_json, inputs), 150)
     other = statistics.median(plain["step_seconds"][_SKIPPED:])
-    losses = [event["values"]["loss"] for event in _metrics(events)]
-    return [*cells, other, f"{step / other:.3f}", "identical" if losses == plain["losses"] else "differ"]
+    verdict, largest = loss_verdict([event["values"]["loss"] for event in _metrics(events)], plain["losses"])
+    return [*cells, other, f"{step / other:.3f}", f"{verdict}, {largest:.2g}" if largest else verdict]
+
+
+def model_operations(method: str, params: Mapping[str, Any], shape: Shape, tokens: float) -> float:
+    """The operations of one optimizer step on `tokens`, with all weights. The reference model of DPO reads
+    every row once; GRPO has one only with a KL term."""
+    reference = method == "dpo" or (method == "grpo" and params["beta"] > 0)
+    factor = 6 + 2 * bool(params["gradient_checkpointing"]) + 2 * reference
+    return factor * tokens * effective_parameters(shape, tokens / _rows_per_step(params))
 
 
 def _metrics(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [e for e in events if e["kind"] == "metrics" and "cost/step_seconds" in e["values"]]
 
 
-def _rows_per_step(params: dict[str, Any]) -> int:
+def _rows_per_step(params: Mapping[str, Any]) -> int:
     """Sequences of an optimizer step; a pair is two."""
     if "num_prompts" in params:
         return params["num_prompts"] * params["num_generations"]
@@ -136,9 +143,7 @@ def _rows_per_step(params: dict[str, Any]) -> int:
 def _tokens_per_step(events: Sequence[dict[str, Any]], params: dict[str, Any]) -> float:
     """The mean of the tokens that the trainer counted."""
     counted = [
-        event["values"]["cost/tokens_per_second"] * event["values"]["cost/step_seconds"]
-        for event in _metrics(events)
-        if "cost/tokens_per_second" in event["values"]
+        event["values"]["cost/tokens"] for event in _metrics(events) if "cost/tokens" in event["values"]
     ]
     if counted:
         return statistics.fmean(counted)

@@ -75,7 +75,8 @@ def summary(profiler: Any, gpu: bool) -> list[tuple[str, float, int]]:
     ended = max(event.time_range.end for event in events)
     for event in events:
         on_gpu = event.device_type.name == "CUDA"
-        if on_gpu == gpu and not event.name.startswith("ProfilerStep"):
+        # An annotation, such as that of an optimizer's step, spans kernels that are events themselves.
+        if on_gpu == gpu and not (gpu and event.is_user_annotation):
             seconds = (event.time_range.elapsed_us() if gpu else event.self_cpu_time_total) / 1e6
             total = kernels.setdefault(event.name, [0.0, 0])
             total[0] += seconds

@@ -38,8 +38,8 @@ _PLATFORMS = (
 
 def collect(host: Path, target: Path, piece: int, cuda: str) -> list[list[Wheel]]:
     """Write the pieces below `target`, and return their wheels."""
+    check_target(target)
     entries = missing_entries(resolve(), read_names(host))
-    shutil.rmtree(target, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="posttrain-wheels-") as folder:
         downloaded = Path(folder)
         _download([text for name, text in entries.items() if name not in _BUILT], downloaded)
@@ -49,12 +49,22 @@ def collect(host: Path, target: Path, piece: int, cuda: str) -> list[list[Wheel]
         for path in downloaded.glob("bitsandbytes-*.whl"):
             keep_libraries(path, cuda)
         pieces = pack_pieces([Wheel.at(path) for path in sorted(downloaded.glob("*.whl"))], piece)
+        shutil.rmtree(target, ignore_errors=True)  # only now: a failure leaves the pieces of an earlier run
         for number, wheels in enumerate(pieces, start=1):
             to = target / str(number)
             to.mkdir(parents=True)
             for wheel in wheels:
                 shutil.copy(wheel.path, to)
     return pieces
+
+
+def check_target(target: Path) -> None:
+    """Refuse a folder with anything but pieces of an earlier run, because it is replaced."""
+    files = [path for path in target.rglob("*") if not path.is_dir() or path.is_symlink()]
+    foreign = [path for path in files if path.suffix != ".whl" or not path.parent.name.isdecimal()]
+    if foreign or (target.exists() and not target.is_dir()):
+        shown = foreign[0] if foreign else target
+        raise SystemExit(f"{target} would be replaced, but has {shown}: choose an empty folder with --to")
 
 
 def read_names(path: Path) -> frozenset[str]:
@@ -133,7 +143,10 @@ def _run(command: Sequence[str]) -> None:
 
 
 def piece_names(pieces: Path) -> list[str]:
-    return [Wheel.at(path).name for path in sorted(pieces.rglob("*.whl"))]
+    found = [Wheel.at(path).name for path in sorted(pieces.rglob("*.whl"))]
+    if not found:
+        raise SystemExit(f"there are no wheels in {pieces}; `make cuda-wheels` collects them")
+    return found
 
 
 def install(pieces: Path, target: Path, names: Iterable[str]) -> list[str]:

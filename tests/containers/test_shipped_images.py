@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.recipe_command import ROOT, run_command
 
-from posttrain.runtime.runners.image_check import installed_versions, version_mismatches
+from posttrain.runtime.runners.image_check import installed_versions, planned_versions, version_mismatches
 
 FOLDER = ROOT / "containers"
 DOCKERFILES = sorted(FOLDER.glob("Dockerfile.*"))
@@ -18,7 +18,9 @@ def base_images(dockerfile: Path) -> dict[str, str]:
     """The build arguments for base images, with their defaults."""
     text = dockerfile.read_text()
     used = set(re.findall(r"^FROM \$\{(\w+)\}", text, re.MULTILINE))
-    assert re.findall(r"^FROM (?!\$\{)", text, re.MULTILINE) == [], "a base that is no build argument"
+    stages = set(re.findall(r"^FROM \S+ AS (\w+)", text, re.MULTILINE))
+    named = set(re.findall(r"^FROM (?!\$\{)(\S+)", text, re.MULTILINE))
+    assert named <= stages, "a base that is neither a build argument nor an earlier stage"
     return {
         name: value for name, value in re.findall(r"^ARG (\w+)=(\S+)", text, re.MULTILINE) if name in used
     }
@@ -71,6 +73,15 @@ def test_an_image_without_it_does_not(busybox_image: str) -> None:
     assert "help:" in done.stderr
 
 
+@pytest.mark.docker
+def test_an_image_that_was_built_here_is_found_by_its_id(busybox_image: str, tmp_path: Path) -> None:
+    """Without a registry it has no digest of one."""
+    stage = f"{{script: [ls], container: {{image: 'never-pushed@{busybox_image}'}}}}"
+    (tmp_path / "recipe.yaml").write_text(f"recipe: 1\nname: local\nstages: {{list: {stage}}}\n")
+    done = run_command("image", "check", tmp_path)
+    assert "the image has no `python`" in done.stderr
+
+
 def test_a_recipe_without_a_container_has_no_image_to_check() -> None:
     done = run_command("image", "check", ROOT / "tests" / "recipes" / "tiny")
     assert done.returncode == 2
@@ -82,3 +93,20 @@ def test_an_image_that_is_not_here(docker_engine: object) -> None:
     done = run_command("image", "check", "posttrain-no-such-image:latest")
     assert done.returncode == 1
     assert "the image posttrain-no-such-image:latest is not on this machine" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("installed", "kinds", "expected"),
+    [
+        ("0.4.13", {"benchmark"}, []),
+        (None, {"train"}, []),
+        (None, {"train", "benchmark"}, [("lm-eval", "0.4.13", "missing")]),
+        ("0.4.9", set(), [("lm-eval", "0.4.13", "0.4.9")]),
+    ],
+)
+def test_only_benchmarks_need_lm_eval(
+    installed: str | None, kinds: set[str], expected: list[tuple[str, str, str]]
+) -> None:
+    """No shipped image contains it. A version that is there must be the pinned one."""
+    found = {**planned_versions(), "lm-eval": installed}
+    assert version_mismatches(found, kinds) == expected

@@ -34,13 +34,26 @@ def test_methods_train_and_have_the_losses_of_a_trl_script(tmp_path: Path) -> No
     assert set(cells(generated, "ended").values()) == {"yes"}
 
 
-def test_a_killed_stage_resumes_identically(tmp_path: Path) -> None:
+def test_methods_train_at_the_second_size(tmp_path: Path) -> None:
+    found = run_dry("methods_large", tmp_path)
+    methods = table(found, "Methods")
+    compared = cells(methods, "TRL script")
+    assert compared == {
+        "start": "identical",
+        "sft_full": "identical",
+        "sft_lora": "identical",
+        "sft_qlora": "",
+    }
+
+
+def test_killed_stages_of_all_methods_resume_identically(tmp_path: Path) -> None:
     found = run_dry("resume", tmp_path)
     resumed = table(found, "Killed and resumed")
-    assert cells(resumed, "undisturbed runs") == {"sft": "identical"}
-    assert cells(resumed, "resumed run") == {"sft": "identical"}
-    assert cells(resumed, "killed after step")["sft"].isdecimal()
-    assert cells(resumed, "resumed at step")["sft"]
+    identical = dict.fromkeys(("grpo", "sft", "dpo", "reward_model", "ppo"), "identical")
+    assert cells(resumed, "undisturbed runs") == identical
+    assert cells(resumed, "resumed run") == identical
+    assert all(step.isdecimal() for step in cells(resumed, "killed after step").values())
+    assert all(cells(resumed, "resumed at step").values())
     causes = table(found, "What makes two runs equal")
     assert {row[2] for row in causes.rows} == {"identical"}
     assert len(causes.rows) == 4

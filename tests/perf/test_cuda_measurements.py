@@ -36,11 +36,14 @@ def test_speed_is_compared_with_a_trl_script(tmp_path: Path) -> None:
     assert seconds["optimizer"] > 0
 
 
-def test_two_processes_train_and_a_missing_engine_is_reported(tmp_path: Path) -> None:
+def test_two_processes_train_and_a_missing_engine_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no-engine.sock")
     found = run_dry("sharing", tmp_path)
     processes = table(found, "Two processes on one card, over gloo")
     assert cells(processes, "ended") == {"sft": "yes", "grpo": "yes"}
     assert cells(processes, "losses")["sft"].partition(",")[0] in ("identical", "within")
-    container = table(found, "A container")
-    assert [row[0] for row in container.rows] == ["posttrain-cuda:latest"]
-    assert container.rows[0][1]
+    # tests/containers runs this step where there is an engine.
+    container = cells(table(found, "A step in a container"), "ended")
+    assert container["posttrain-cpu:latest"].startswith("not run: no Docker engine")

@@ -3,7 +3,10 @@
 import csv
 import io
 import os
+import signal
+import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -13,20 +16,24 @@ from perf.cuda.card import find_card
 from perf.cuda.kernel_checks import CHECKS, Check
 from perf.cuda.methods import loss_verdict
 from perf.cuda.parts import OPTIONAL_PACKAGES, PARTS
-from perf.cuda.results import PartResult, Report, read_results, record_failure, write_result
+from perf.cuda.recipes import RecipeRun, out_of_time
+from perf.cuda.results import UNDER_WAY, PartResult, Report, read_results, record_failure, write_result
 from perf.cuda.resume import first_difference
 from perf.cuda.step_profile import category
 from perf.cuda.versions import check_stack, installed_versions, locked_versions, stack_differences
 from perf.cuda.wheel_files import Wheel, keep_libraries, pack_pieces
-from perf.cuda.wheels import canonical, missing_entries, read_names, requirements
+from perf.cuda.wheels import canonical, collect, missing_entries, read_names, requirements
 from tests.perf.cuda_runs import run_parts
 from tests.recipe_command import ROOT
+
+from posttrain.runtime.process_tree import descendants
+from posttrain.runtime.store.home import Home
 
 HOST_PACKAGES = ROOT / "perf" / "cuda" / "host_packages.txt"
 
 
 def test_every_part_is_below_ten_minutes() -> None:
-    assert len({part.name for part in PARTS}) == 6
+    assert len({part.name for part in PARTS}) == 7
     assert all(part.seconds < 570 for part in PARTS)
 
 
@@ -40,6 +47,12 @@ def test_later_parts_run_after_a_part_that_reaches_its_limit(tmp_path: Path) -> 
         assert "## Failed" in (tmp_path / f"{name}.md").read_text()
 
 
+def test_a_recipe_that_is_stopped_names_the_time_as_the_cause(tmp_path: Path) -> None:
+    """Not the last line of its log, which names the stage too."""
+    run = RecipeRun(Home(tmp_path), tmp_path / "run", "sft 3/44 steps loss 1.5", out_of_time(20))
+    assert run.failure("sft") == "`recipe run` was stopped after 20 s, its share of the time"
+
+
 def test_a_process_that_does_not_end_is_killed() -> None:
     waits = [sys.executable, "-c", "import time; time.sleep(60)"]
     assert "was killed" in run_limited(waits, dict(os.environ), 0.2)
@@ -47,8 +60,68 @@ def test_a_process_that_does_not_end_is_killed() -> None:
     assert run_limited(exits, dict(os.environ), 60) == "the process ended with status 7"
 
 
+def test_processes_that_a_part_leaves_behind_are_killed() -> None:
+    leaves = "import subprocess; print(subprocess.Popen(['sleep', '600'], start_new_session=True).pid)"
+    program = (
+        "import os, sys; from perf.cuda import __main__ as parts; sys.path += parts.SOURCES;"
+        f"parts.adopt_orphans(); parts.run_limited([sys.executable, '-c', {leaves!r}], dict(os.environ), 60);"
+        "parts.end_orphans()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert not Path(f"/proc/{int(done.stdout)}").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_runs_on_after_the_measurements_are_killed(tmp_path: Path, how: int) -> None:
+    """A process that runs on would use the card during the next command. The page does not look complete."""
+    command = [sys.executable, "-m", "perf.cuda", "methods", "--dry", "--out", str(tmp_path / "out")]
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    process = subprocess.Popen(command, env=environment, cwd=ROOT, start_new_session=True)
+    deadline = time.monotonic() + 240
+    while not [*scratch.glob("*/methods/home/work")]:  # `recipe run` has started
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    started = descendants(process.pid)
+    assert len(started) >= 2
+    process.send_signal(how)
+    assert process.wait(60) != 0
+    deadline = time.monotonic() + 30
+    while alive := [pid for pid in started if Path(f"/proc/{pid}/exe").exists()]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.05)
+    assert UNDER_WAY in (tmp_path / "out" / "methods.md").read_text()
+    if how == signal.SIGTERM:
+        assert [*scratch.glob("posttrain-cuda-*")] == []
+
+
+def test_parts_whose_packages_cannot_be_installed_are_reported(tmp_path: Path) -> None:
+    pieces = tmp_path / "pieces"
+    pieces.mkdir()
+    done = run_parts(tmp_path, "install", "memory", "--pieces", str(pieces))
+    assert done.returncode == 1
+    assert "failed: install, memory" in done.stdout
+    for found in read_results(tmp_path).values():
+        assert f"there are no wheels in {pieces}; `make cuda-wheels` collects them" in found.error
+    (pieces / "trl-1.0-py3-none-any.whl").write_bytes(b"cut off")
+    assert run_parts(tmp_path, "memory", "--pieces", str(pieces)).returncode == 1
+    assert "trl" in read_results(tmp_path)["memory"].error
+
+
+def test_an_unknown_part_is_refused(tmp_path: Path) -> None:
+    done = run_parts(tmp_path, "memroy")
+    assert done.returncode == 1
+    assert "there is no part `memroy`; the parts are install," in done.stderr
+
+
 def test_a_part_whose_process_died_keeps_its_rows(tmp_path: Path) -> None:
     report = Report(tmp_path, "memory", "About it.", {"card": "a card"})
+    assert UNDER_WAY in (tmp_path / "memory.md").read_text()
     table = report.table("Peaks", ["stage", "error"])
     report.add(table, "sft", 0.125)
     record_failure(tmp_path, "memory", "About it.", {}, "killed")
@@ -123,6 +196,15 @@ def test_kernels_have_categories() -> None:
     assert all(isinstance(check, Check) for check in CHECKS.values())
 
 
+def test_parts_install_what_their_stages_need() -> None:
+    needs = {part.name: set(part.optional_packages) for part in PARTS}
+    assert needs["install"] == set(OPTIONAL_PACKAGES)
+    # The strategy zero2 is that of DeepSpeed, which requires hjson.
+    assert needs["sharing"] >= {"deepspeed", "hjson"}
+    assert all("bitsandbytes" in needs[name] for name in ("methods", "memory", "methods_large"))  # QLoRA
+    assert "liger-kernel" in needs["speed"]
+
+
 def make_wheel(folder: Path, name: str, files: dict[str, bytes]) -> Path:
     path = folder / f"{name}-1.0-py3-none-any.whl"
     record = f"{name}-1.0.dist-info/RECORD"
@@ -171,6 +253,22 @@ def test_what_the_host_has_is_not_carried() -> None:
     assert "vllm" not in named
 
 
+def test_only_a_folder_of_pieces_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> str:
+        raise SystemExit("no network")
+
+    monkeypatch.setattr("perf.cuda.wheels.resolve", fail)
+    old = tmp_path / "pieces" / "1" / "old-1.0-py3-none-any.whl"
+    old.parent.mkdir(parents=True)
+    old.write_bytes(b"")
+    with pytest.raises(SystemExit, match="no network"):
+        collect(HOST_PACKAGES, tmp_path / "pieces", 50, "13.0")
+    assert old.exists()
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(SystemExit, match=r"would be replaced, but has .*notes\.txt"):
+        collect(HOST_PACKAGES, tmp_path, 50, "13.0")
+
+
 def test_a_part_installs_its_own_packages(tmp_path: Path) -> None:
     carried = tmp_path / "pieces" / "1"
     carried.mkdir(parents=True)
@@ -182,7 +280,8 @@ def test_a_part_installs_its_own_packages(tmp_path: Path) -> None:
             carried, name, {f"{name}.py": b"", f"{folder}/WHEEL": tags, f"{folder}/METADATA": metadata}
         )
     methods = next(part for part in PARTS if part.name == "methods")
-    environment = part_environment(methods, tmp_path / "pieces", tmp_path / "site")
+    environment, error = part_environment(methods, tmp_path / "pieces", tmp_path / "site")
+    assert error == ""
     assert str(tmp_path / "site") in environment["PYTHONPATH"].split(os.pathsep)
     assert {path.stem for path in (tmp_path / "site").glob("*.py")} == {"everywhere", "bitsandbytes"}
     assert set(methods.optional_packages) <= set(OPTIONAL_PACKAGES)
