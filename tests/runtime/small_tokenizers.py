@@ -27,16 +27,16 @@ def small_tokenizer(kind: str, template: str = "none", merge: tuple[str, str] | 
     from transformers import PreTrainedTokenizerFast
 
     vocabulary = [PAD, BOS, EOS, *ALPHABET, *(["".join(merge)] if merge else [])]
-    tokenizer = Tokenizer(
+    tokenizer: Any = Tokenizer(
         models.BPE(
             vocab={one: place for place, one in enumerate(vocabulary)}, merges=[merge] if merge else []
         )
     )
-    tokenizer.decoder = decoders.Fuse()  # pyright: ignore[reportAttributeAccessIssue]
+    tokenizer.decoder = decoders.Fuse()
     before, after = KINDS[kind]
     if before or after:
         ids = [(one, vocabulary.index(one)) for one in (before, after) if one]
-        tokenizer.post_processor = processors.TemplateProcessing(  # pyright: ignore[reportAttributeAccessIssue]
+        tokenizer.post_processor = processors.TemplateProcessing(
             single=" ".join(one for one in (before, "$A", after) if one), special_tokens=ids
         )
     named = {} if kind == "has_no_bos" else {"bos_token": BOS}

@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from posttrain.runtime.chat_prompts import prompt_turns, render_arguments
 from posttrain.runtime.errors import StepError
+from posttrain.spec.messages import turn_text
 
+_SHOWN_CHARACTERS = 80
 _PROBE = "a"  # any text: only the special tokens around it are used
 
 
@@ -17,9 +20,7 @@ def tokenize_prompts(prompts: Iterable[Any], tokenizer: Any) -> list[list[int]]:
     every = list(prompts)
     plain = {place: prompt for place, prompt in enumerate(every) if isinstance(prompt, str)}
     rendered = {
-        place: tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
-        for place, prompt in enumerate(every)
-        if place not in plain
+        place: render_prompt(prompt, tokenizer) for place, prompt in enumerate(every) if place not in plain
     }
     encoded = {
         **dict(zip(plain, tokenize_starts(list(plain.values()), tokenizer, special=True), strict=True)),
@@ -28,6 +29,21 @@ def tokenize_prompts(prompts: Iterable[Any], tokenizer: Any) -> list[list[int]]:
         ),
     }
     return [encoded[place] for place in range(len(every))]
+
+
+def render_prompt(prompt: Any, tokenizer: Any) -> str:
+    """The text of messages, with the tools and template arguments of their row, up to the next turn."""
+    from jinja2 import TemplateError
+
+    turns = prompt_turns(prompt)
+    try:
+        return tokenizer.apply_chat_template(
+            turns, tokenize=False, add_generation_prompt=True, **render_arguments(prompt)
+        )
+    except TemplateError as error:
+        shown = " ".join(map(turn_text, turns))[:_SHOWN_CHARACTERS]
+        message = f"the chat template rejects the prompt `{shown}`: {error}"
+        raise StepError(message, "fix the template, or the rows in the dataset's steps") from None
 
 
 def tokenize_prompt(prompt: Any, tokenizer: Any) -> list[int]:

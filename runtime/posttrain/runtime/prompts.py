@@ -5,11 +5,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.engines.completion_log import Prompt
+from posttrain.runtime.chat_prompts import (
+    Prompt,
+    as_chat,
+    chat_prompt,
+    has_template_values,
+    read_template_columns,
+)
+from posttrain.runtime.engines.engine_protocol import ENDPOINT_TEMPLATE
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.models.template_probe import check_rendered_parts
 from posttrain.runtime.rows_io import read_rows
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.turn_fields import check_row_turns
+from posttrain.runtime.turn_order import check_turn_order
+from posttrain.spec.messages import template_messages
 from posttrain.spec.step_params.generation_params import FewShotOptions, GenerationParams
 from posttrain.spec.step_params.train_params import TrainStepParams
 
@@ -27,7 +37,7 @@ def uses_chat_template(context: StepContext[PromptingParams], generator: Any) ->
     if prompt_format == "chat" and not has_template:
         raise StepError(
             "`prompts: chat` requires a chat template, and the model has none",
-            "set chat_template of the model, or set `prompts: plain`",
+            "set `chat_template` of the model (such as chatml), or set `prompts: plain`",
         )
     return prompt_format == "chat" or (prompt_format == "auto" and has_template)
 
@@ -42,10 +52,32 @@ def build_prompts(context: StepContext[PromptingParams], generator: Any, rows: S
     few_shot = context.params.few_shot if isinstance(context.params, GenerationParams) else None
     check_row_turns(rows, "prompt")
     shots = _few_shot_examples(context, few_shot, rows) if few_shot else None
-    return [
+    read = read_template_columns(rows, context.params.chat_template_kwargs)
+    prompts = [
         _build_prompt(row["prompt"], template, shots[place] if shots else [], few_shot, chat)
         for place, row in enumerate(rows)
     ]
+    check_rendered(prompts, read)
+    built = [
+        prompt if isinstance(prompt, str) else chat_prompt(prompt, row)
+        for prompt, row in zip(prompts, read, strict=True)
+    ]
+    talks = [(number, as_chat(one)) for number, one in enumerate(built, 1) if not isinstance(one, str)]
+    check_turn_order((number, talk.messages) for number, talk in talks)
+    if talks and generator.chat_template != ENDPOINT_TEMPLATE:
+        check_rendered_parts(talks, generator.chat_template, learned=False)
+    return built
+
+
+def check_rendered(prompts: Sequence[Any], rows: Sequence[Row]) -> None:
+    """Raise StepError for the first row of plain text with tools or arguments of the chat template."""
+    for number, (prompt, row) in enumerate(zip(prompts, rows, strict=True), 1):
+        if isinstance(prompt, str) and has_template_values([row]):
+            raise StepError(
+                f"row {number} has `tools` or `chat_template_kwargs`, but its prompt is plain text, which no"
+                " chat template renders",
+                "set `prompts: chat`, use a model with a chat template, or remove the columns",
+            )
 
 
 def _read_template(file: Path | None) -> str:
@@ -58,12 +90,12 @@ def _build_prompt(
     shots: Sequence[tuple[str, str]],
     few_shot: FewShotOptions | None,
     chat: bool,
-) -> Prompt:
+) -> str | list[dict[str, Any]]:
     if prompt_value is None:
         message = "a row has no prompt"
         raise StepError(message, "drop such rows with the data op `where: prompt IS NOT NULL`")
     if not isinstance(prompt_value, str):
-        return [{"role": turn["role"], "content": turn["content"]} for turn in prompt_value]
+        return template_messages(prompt_value)
     question = template.replace(_PLACEHOLDER, prompt_value)
     before = [(template.replace(_PLACEHOLDER, prompt), answer) for prompt, answer in shots]
     if chat:

@@ -82,7 +82,7 @@ def test_a_turn_of_an_unknown_role_ends_the_step(tmp_path: Path, turn: dict[str,
         )
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(
     st.lists(st.none() | WORDS, min_size=1, max_size=20),
     st.integers(1, 100),
@@ -115,7 +115,6 @@ def test_max_length_keeps_what_is_short_enough(tmp_path: Path):
 
 
 @given(st.lists(WORDS, max_size=12), st.sampled_from([0.5, 0.8, 1.0]), st.integers(0, 5))
-@settings(deadline=None)
 def test_what_goes_is_like_something_that_stays_and_equal_texts_go(
     texts: list[str], similarity: float, seed: int
 ):
@@ -171,7 +170,6 @@ def test_near_duplicates_are_found_among_many_rows(tmp_path: Path):
     assert [row["id"] for row in found.rows("it")] == list(range(150))
 
 
-@settings(deadline=None)
 @given(WORDS, WORDS, st.integers(1, 6))
 def test_a_text_holds_a_piece_when_a_run_of_words_is_in_both(text: str, other: str, size: int):
     run = min(size, len(split_words(other)))
@@ -234,7 +232,7 @@ def test_pairs_become_single_answers_and_back(tmp_path: Path, make_folder: Folde
     ]  # the compiler knows that there are 6 rows
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(
     st.lists(st.tuples(st.sampled_from("pq"), st.none() | st.integers(0, 3)), min_size=1, max_size=10),
     st.sampled_from([0.0, 1.0, 2.0]),
@@ -269,7 +267,7 @@ def test_a_pair_is_the_best_and_the_worst_of_a_prompt(
         ({"chat": {"turns": [{"user": "n"}]}}, "`n` has type integer; expected text"),
         (
             {"chat": {"turns": [{"robot": "a"}]}},
-            "a turn is {ROLE: COLUMN}, with one of the roles system, user, assistant, tool",
+            "a turn is {ROLE: COLUMN}, with one of the roles system, developer, user, assistant, tool",
         ),
         (
             {"chat": {"turns": [{"user": {"words": "a"}}]}},

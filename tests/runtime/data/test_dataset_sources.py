@@ -38,7 +38,7 @@ def build_from_files(folder: Path, files: dict[str, bytes], **source: Any) -> Bu
     return BuiltDatasets(folder, {"it": {"from": {"files": {"path": list(files), **params}}}}, files)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.data())
 def test_json_comes_back_value_by_value(data: st.DataObject):
     columns = data.draw(
@@ -258,7 +258,6 @@ WORDS = st.lists(st.sampled_from(["One.", "two", "three!", "f" * 30, "\n", "\n\n
 )
 
 
-@settings(deadline=None)
 @given(WORDS, st.sampled_from(["paragraphs", "characters"]), st.integers(20, 80))
 def test_passages_hold_every_word_in_order_and_are_never_too_long(
     text: str, split_by: Any, max_characters: int

@@ -19,20 +19,17 @@ def without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a tiny model with random weights, a tokenizer and a chat template."""
     import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from posttrain.runtime.models.character_tokenizer import build_character_tokenizer
 
     folder = tmp_path_factory.mktemp("served") / "tiny"
-    words = {word: number for number, word in enumerate(["<pad>", "<eos>", *"0123456789+=abcdef "])}
-    tokenizer = Tokenizer(models.BPE(words, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    tokenizer.decoder = decoders.Fuse()
-    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>")
-    wrapped.chat_template = TEMPLATE
-    wrapped.save_pretrained(folder)
+    tokenizer = build_character_tokenizer("0123456789+=abcdef ", ())
+    tokenizer.chat_template = TEMPLATE
+    tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
     shape = LlamaConfig(
-        vocab_size=len(words),
+        vocab_size=len(tokenizer),
         hidden_size=64,
         intermediate_size=64,
         num_hidden_layers=1,
@@ -40,9 +37,9 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         num_key_value_heads=2,
         max_position_embeddings=64,
         initializer_range=0.3,
-        eos_token_id=1,
+        eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
-        pad_token_id=0,
+        pad_token_id=tokenizer.pad_token_id,
     )
     LlamaForCausalLM(shape).save_pretrained(folder)
     return folder

@@ -18,7 +18,8 @@ from tests.runtime.engines.misbehaving_server import (
 )
 from tests.runtime.engines.sampling_values import greedy_sampling
 
-from posttrain.runtime.engines.completion_log import Completion, CompletionLog, Prompt
+from posttrain.runtime.chat_prompts import Prompt
+from posttrain.runtime.engines.completion_log import Completion, CompletionLog
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.engines.http_generator import HttpGenerator
 from posttrain.runtime.errors import Interrupted, StepError

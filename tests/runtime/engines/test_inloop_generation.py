@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.runtime.engines.sampling_values import greedy_sampling
 
-from posttrain.runtime.engines.completion_log import Prompt
+from posttrain.runtime.chat_prompts import Prompt
 from posttrain.runtime.engines.transformers_generator import TransformersGenerator
 from posttrain.runtime.engines.vllm import VllmGenerator
 from posttrain.runtime.training.inloop_generation import is_adapter_sharded, open_generator
@@ -148,8 +148,9 @@ def test_the_shares_of_vllm_are_prompts_with_their_own_seeds(tiny_model: Path) -
 
 
 def test_a_sync_that_would_change_sharded_weights_is_avoided() -> None:
-    plain, adapted = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
-    adapted.peft_config = {}  # type: ignore[assignment]
+    plain: Any = torch.nn.Linear(1, 1)
+    adapted: Any = torch.nn.Linear(1, 1)
+    adapted.peft_config = {}
     found = [
         is_adapter_sharded(model, strategy)
         for model in (plain, adapted)

@@ -175,7 +175,7 @@ def test_a_worker_inherits_the_proxies() -> None:
 def test_the_health_of_a_local_vllm_server_is_asked_without_a_proxy(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with keepalive_server(fine) as server:
-        assert vllm_server._is_healthy(server.server_port)
+        assert vllm_server.is_healthy(f"http://127.0.0.1:{server.server_port}")
 
 
 def port_of(wild: FakeServer) -> int:

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from tests.runtime.engines.sampling_values import greedy_sampling
 
+from posttrain.runtime.chat_prompts import Prompt
 from posttrain.runtime.engines.completion_decoding import find_stop
-from posttrain.runtime.engines.completion_log import Completion, CompletionLog, Prompt
+from posttrain.runtime.engines.completion_log import Completion, CompletionLog
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.engines.transformers_generator import TransformersGenerator
 from posttrain.runtime.errors import Interrupted
@@ -99,14 +100,15 @@ def test_what_is_kept_is_not_generated_again(writer: TransformersGenerator, tmp_
 
 def test_a_completion_ends_after_the_first_text_that_ends_it(writer: TransformersGenerator):
     free = [one.text or "" for (one,) in written(writer, GREEDY)]
-    word = free[0][2:4]
+    word = max(free, key=len)[2:4]
+    assert len(word) == 2
     stopped = [one for (one,) in written(writer, {**GREEDY, "stop": [word, "never"]})]
     for text, one in zip(free, stopped, strict=True):
         if word in text:
             assert (one.text, one.finish) == (text[: text.index(word) + len(word)], "stop")
         else:
             assert one.text == text
-    assert stopped[0].text == free[0][: free[0].index(word) + 2]
+    assert "stop" in [one.finish for one in stopped]
 
 
 def test_continuous_batching_writes_the_same_greedy_text(writer: TransformersGenerator):

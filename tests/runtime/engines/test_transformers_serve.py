@@ -14,7 +14,8 @@ from tests.conftest import require_service
 from tests.recipe_command import wait_until
 from tests.runtime.engines.sampling_values import greedy_sampling
 
-from posttrain.runtime.engines.completion_log import Completion, CompletionLog, Prompt
+from posttrain.runtime.chat_prompts import Prompt
+from posttrain.runtime.engines.completion_log import Completion, CompletionLog
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.engines.http_generator import HttpGenerator
 from posttrain.runtime.engines.transformers_generator import generate

@@ -14,9 +14,10 @@ from tests.runtime.engines.sampling_values import greedy_sampling
 from trl.generation import vllm_generation
 from trl.scripts import vllm_serve
 
+from posttrain.runtime.chat_prompts import Prompt
 from posttrain.runtime.distributed import vllm_server
 from posttrain.runtime.distributed.vllm_rollouts import NO_USAGE_STATS
-from posttrain.runtime.engines.completion_log import Completion, CompletionLog, Prompt
+from posttrain.runtime.engines.completion_log import Completion, CompletionLog
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.engines.transformers_generator import generate
 from posttrain.runtime.engines.vllm import run, sampling_kwargs

@@ -65,7 +65,7 @@ def recipe(*stages: str, family: str = "qwen2") -> str:
     return RECIPE.replace("STAGES", lines).replace("FAMILY", family)
 
 
-def compile_plan(text: str, extra_files: Mapping[str, str] | None = None) -> Plan:
+def compile_plan(text: str, extra_files: Mapping[str, Any] | None = None) -> Plan:
     """Plan a recipe; `extra_files` holds files that it reads, and can replace the chat template."""
     plan, errors = compile_or_errors(text, extra_files)
     assert plan is not None, errors
@@ -73,12 +73,10 @@ def compile_plan(text: str, extra_files: Mapping[str, str] | None = None) -> Pla
 
 
 def compile_or_errors(
-    text: str, extra_files: Mapping[str, str] | None = None
+    text: str, extra_files: Mapping[str, Any] | None = None
 ) -> tuple[Plan | None, list[str]]:
     """Plan a recipe; raises the diagnostics of the compiler."""
-    files = {
-        name: content.encode() for name, content in {"chat.jinja": TEMPLATE, **(extra_files or {})}.items()
-    }
+    files = {name: _as_bytes(content) for name, content in _files(extra_files).items()}
     request = CompileRequest(
         source=SourceFile("recipe.yaml", text.encode()),
         catalog=CATALOG,
@@ -87,6 +85,14 @@ def compile_or_errors(
     )
     outcome = compile_recipe(request)
     return outcome.plan, [d.message for d in outcome.diagnostics if d.severity == "error"]
+
+
+def _files(extra: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return {"chat.jinja": TEMPLATE, **(extra or {})}
+
+
+def _as_bytes(content: str | bytes) -> bytes:
+    return content if isinstance(content, bytes) else content.encode()
 
 
 class StageHarness:
@@ -99,11 +105,12 @@ class StageHarness:
         self.home.prepare()
         (root / "chat.jinja").write_text(TEMPLATE)
 
-    def run(self, text: str, extra_files: Mapping[str, str] | None = None) -> dict[str, Product]:
+    def run(self, text: str, extra_files: Mapping[str, Any] | None = None) -> dict[str, Product]:
         """Run every step of a recipe whose product is not in the store."""
         plan = compile_plan(text, extra_files)
-        for name, content in {"chat.jinja": TEMPLATE, **(extra_files or {})}.items():
-            (self.root / name).write_text(content)
+        for name, content in _files(extra_files).items():
+            (self.root / name).parent.mkdir(exist_ok=True)
+            (self.root / name).write_bytes(_as_bytes(content))
         return {step.id: self.run_step(plan, step) for step in plan.steps}
 
     def run_step(self, plan: Plan, step: Step) -> Product:

@@ -8,11 +8,11 @@ import pytest
 from tests.runtime.methods.stage_harness import StageHarness, compile_plan, metrics, recipe
 
 from posttrain.runtime.errors import StepError
-from posttrain.runtime.models import peft_adapters, quantization
+from posttrain.runtime.models import peft_adapters, peft_config, quantization
 from posttrain.runtime.models.merge_check import check_merged_logits, probe_tokens
 from posttrain.runtime.models.model_loader import load_model, load_tokenizer
 from posttrain.runtime.store.products import Product
-from posttrain.spec.step_params.train_params import AdapterOptions
+from posttrain.spec.step_params.adapter_options import AdapterOptions
 
 pytestmark = pytest.mark.slow
 
@@ -194,11 +194,11 @@ def test_a_stage_in_four_bits_says_so_before_its_first_step(bench: StageHarness)
 
 def test_unknown_modules_are_told_with_those_that_exist(bench: StageHarness) -> None:
     model = load_model(bench.run(recipe())["models.base"].files)
-    assert peft_adapters.resolve_target_modules("auto", model) == ["q_proj", "k_proj", "v_proj", "o_proj"]
+    assert peft_config.resolve_target_modules("auto", model) == ["q_proj", "k_proj", "v_proj", "o_proj"]
     with pytest.raises(StepError, match="no linear modules named c_attn") as raised:
-        peft_adapters.resolve_target_modules(["c_attn", "q_proj"], model)
+        peft_config.resolve_target_modules(["c_attn", "q_proj"], model)
     assert "gate_proj" in raised.value.advice
     assert "lm_head" not in raised.value.advice
     model.config.model_type = "unheard_of"
     with pytest.raises(StepError, match="does not support the architecture"):
-        peft_adapters.resolve_target_modules("auto", model)
+        peft_config.resolve_target_modules("auto", model)

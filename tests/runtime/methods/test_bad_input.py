@@ -130,8 +130,8 @@ CASES: Mapping[str, Case] = {
     "refused": Case(
         f"ipo, model: strict, {_FEW}",
         pairs(),
-        "no assistants here",
-        "the model's chat template rejects these messages",
+        "row 1 of the data: the chat template rejects the conversation: no assistants here",
+        "use a chat template that renders such rows",
     ),
     "no_prompt": Case(
         f"grpo, model: plain, reward: ones, {_WRITTEN}",
@@ -278,11 +278,6 @@ _WRONG_BEFORE: Mapping[str, tuple[Case, str, str]] = {
         Case(f"sft, {_FEW}", [*answered()[:4], *answered(completion=7)[4:]], ""),
         "PT0408",
         "declare their types in the source",
-    ),
-    "turns_for_plain": (
-        Case(f"sft, model: plain, {_FEW}", [{"messages": turns("user", "assistant")}] * 8, ""),
-        "PT0816",
-        "add `chat_template` or `tags` to the model",
     ),
     "columns_kept": (
         Case(f"grpo, reward: ones, trl: {{remove_unused_columns: true}}, {_WRITTEN}", answered(), ""),

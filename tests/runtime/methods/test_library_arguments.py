@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 import torch
 from tests.runtime.methods.stage_harness import StageHarness, compile_plan, recipe
+from transformers import Qwen2Config
 
 from posttrain.compiler.facts.fact_tables import load_table
 from posttrain.compiler.stages.inference import sampling_params
@@ -19,19 +20,20 @@ from posttrain.runtime.engines.completion_log import CompletionLog
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.engines.vllm import sampling_kwargs
 from posttrain.runtime.library_arguments import LIBRARY_ARGUMENTS, Argument
-from posttrain.runtime.models.peft_adapters import new_lora_config
+from posttrain.runtime.models.peft_config import new_adapter_config
 from posttrain.runtime.models.random_init import random_model
 from posttrain.runtime.step_context import StopRequest
 from posttrain.runtime.training.training_loop import TrainingLoop
 from posttrain.runtime.worker import create_context
+from posttrain.spec.adapter_declaration import FIELD_TYPES, Adapter
 from posttrain.spec.declaration_fields import Declaration, dump_declaration, fields_of
 from posttrain.spec.eval_stages import Benchmark
 from posttrain.spec.extension import Method, Params
 from posttrain.spec.hardware import Placement, Rollouts
 from posttrain.spec.inference import FewShot, Sampling
-from posttrain.spec.model_declaration import Adapter, RandomInit
+from posttrain.spec.model_declaration import RandomInit
 from posttrain.spec.plan import Launch
-from posttrain.spec.step_params.train_params import AdapterOptions
+from posttrain.spec.step_params.adapter_options import adapter_options
 from posttrain.spec.train_stage import InLoopEval
 
 SECTIONS = (Adapter, RandomInit, Sampling, Rollouts, Placement, InLoopEval, FewShot, Benchmark)
@@ -276,15 +278,64 @@ def listed(value: Any) -> Any:
     return value
 
 
-def test_an_adapter_becomes_pefts_configuration() -> None:
-    model = torch.nn.ModuleDict({"q_proj": torch.nn.Linear(4, 4), "v_proj": torch.nn.Linear(4, 4)})
-    adapter = Adapter(r=4, lora_alpha=12.0, use_rslora=True, lora_dropout=0.25, target_modules=("v_proj",))
-    made = new_lora_config(AdapterOptions(**dict(adapter)), model, "CAUSAL_LM")
-    for key in (key for key, argument in LIBRARY_ARGUMENTS["Adapter"].items() if argument.same_name):
-        expected = getattr(adapter, key)
-        assert (
-            tuple(sorted(getattr(made, key))) if key == "target_modules" else getattr(made, key)
-        ) == expected
+class TinyAttention(torch.nn.Module):
+    """Two linear modules in a layer, with the parts of a model that an adapter's configuration reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = torch.nn.ModuleDict({"q_proj": torch.nn.Linear(4, 4), "v_proj": torch.nn.Linear(4, 4)})
+        self.layers = torch.nn.ModuleList([layer])
+        self.norm = torch.nn.LayerNorm(4)
+        self.embed_tokens = torch.nn.Embedding(9, 4)
+        self.config = Qwen2Config(num_hidden_layers=1, tie_word_embeddings=True)
+
+    def get_input_embeddings(self) -> torch.nn.Module:
+        return self.embed_tokens
+
+    def get_output_embeddings(self) -> None:
+        return None
+
+
+_SHARED: dict[str, Any] = {"target_modules": ("v_proj",), "modules_to_save": ("norm",)}
+_LAYERS: dict[str, Any] = {"layers_to_transform": (0,), "layers_pattern": "layers"}
+ADAPTERS = {
+    "lora": Adapter(
+        r=4,
+        lora_alpha=12.0,
+        use_rslora=True,
+        use_dora=True,
+        lora_dropout=0.25,
+        init_lora_weights="orthogonal",
+        bias="lora_only",
+        rank_pattern={"v_proj": 2},
+        alpha_pattern={"v_proj": 3.0},
+        trainable_token_indices=(3,),
+        **_SHARED,
+        **_LAYERS,
+    ),
+    "ia3": Adapter(type="ia3", feedforward_modules=("v_proj",), **_SHARED),
+    "oft": Adapter(
+        type="oft", oft_block_size=2, use_cayley_neumann=False, module_dropout=0.25, **_SHARED, **_LAYERS
+    ),
+    "vera": Adapter(
+        type="vera", r=4, vera_dropout=0.25, d_initial=0.5, projection_prng_key=7, **_SHARED, **_LAYERS
+    ),
+}
+
+
+@pytest.mark.parametrize("type_", ADAPTERS)
+def test_an_adapter_becomes_pefts_configuration(type_: str) -> None:
+    adapter = ADAPTERS[type_]
+    made = new_adapter_config(adapter_options(adapter), TinyAttention(), None, "CAUSAL_LM")
+    same = {key for key, argument in LIBRARY_ARGUMENTS["Adapter"].items() if argument.same_name}
+    own = {key for key, types in FIELD_TYPES.items() if type_ in types} & same
+    fields = fields_of(Adapter)
+    assert own - {"trainable_token_indices"} <= {k for k in own if getattr(adapter, k) != fields[k].default}
+    for key in own - {"trainable_token_indices"}:
+        found, expected = getattr(made, key), getattr(adapter, key)
+        assert (tuple(sorted(found)) if isinstance(expected, tuple) else found) == expected, key
+    if type_ == "lora":
+        assert made.trainable_token_indices == {"embed_tokens": [3]}
 
 
 def test_a_shape_becomes_the_configuration_of_transformers() -> None:
@@ -299,7 +350,7 @@ def test_a_shape_becomes_the_configuration_of_transformers() -> None:
         initializer_range=0.03,
         tie_word_embeddings=False,
     )
-    config = random_model(shape, Tokenizer(), 1).config
+    config = random_model(shape, Tokenizer(), 20, 1).config
     for key in (key for key, argument in LIBRARY_ARGUMENTS["RandomInit"].items() if argument.same_name):
         assert getattr(config, key) == getattr(shape, key), key
 

@@ -50,12 +50,34 @@ CASES = {
     "sft, packed": rows("sft", ", packing: true, loss_on: all", model="base"),
     "sft, a new adapter with dropout": rows("sft", keys="adapter: {r: 4, lora_dropout: 0.1},"),
     "sft, `existing_adapter: continue`": rows("sft", model="lora"),
+    "sft, `use_dora`, `init_lora_weights: pissa`, `modules_to_save`": rows(
+        "sft", keys="adapter: {r: 4, use_dora: true, init_lora_weights: pissa, modules_to_save: [lm_head]},"
+    ),
+    "sft, `init_lora_weights: pissa_niter_4`": rows(
+        "sft", keys="adapter: {r: 4, init_lora_weights: pissa_niter_4},"
+    ),
+    "sft, `init_lora_weights: olora`": rows("sft", keys="adapter: {r: 4, init_lora_weights: olora},"),
+    "sft, `loraplus_lr_ratio`": rows("sft", keys="adapter: {r: 4, loraplus_lr_ratio: 16},"),
+    "sft, `rank_pattern`, `layers_to_transform`, `bias: all`": rows(
+        "sft", keys="adapter: {r: 4, rank_pattern: {q_proj: 8}, layers_to_transform: [0], bias: all},"
+    ),
+    "sft, `trainable_token_indices`": rows(
+        "sft", keys="adapter: {r: 4, trainable_token_indices: added, modules_to_save: [lm_head]},"
+    ),
+    "sft, `type: ia3`": rows("sft", keys="adapter: {type: ia3},"),
+    "sft, `type: oft`": rows("sft", keys="adapter: {type: oft, oft_block_size: 8, module_dropout: 0.1},"),
+    "sft, `type: vera`": rows("sft", keys="adapter: {type: vera, r: 8, vera_dropout: 0.1},"),
+    "sft, `freeze`": rows("sft", keys="adapter: {type: full, freeze: ['*embed_tokens*', '*norm*']},"),
     "reward_model": rows("reward_model"),
     "reward_model, a new adapter": rows("reward_model", keys="adapter: {r: 4},"),
     "dpo": rows("dpo"),
     "dpo, `ref_model_sync_steps`": rows("dpo", ", ref_model_sync_steps: 2"),
     "dpo, `existing_adapter: continue`": rows("dpo", model="lora"),
     "dpo, `existing_adapter: merge`": rows("dpo", model="lora", keys="adapter: {existing_adapter: merge},"),
+    "dpo, `type: oft`": rows("dpo", keys="adapter: {type: oft, oft_block_size: 8},"),
+    "dpo, `init_lora_weights: pissa`, `reference`": rows(
+        "dpo", keys="adapter: {r: 4, init_lora_weights: pissa}, reference: sft,"
+    ),
     "ipo": rows("ipo"),
     "kto": rows("kto"),
     "kto, `existing_adapter: continue`": rows("kto", model="lora"),
@@ -68,6 +90,7 @@ CASES = {
     ),
     "grpo, `ref_model_sync_steps`": prompts("grpo", ", beta: 0.1, ref_model_sync_steps: 2"),
     "grpo, `existing_adapter: continue`": prompts("grpo", ", beta: 0.1", model="lora"),
+    "grpo, `type: ia3`": prompts("grpo", ", beta: 0.1", keys="adapter: {type: ia3},"),
     "rloo": prompts("rloo"),
     "rloo, `num_iterations`, `optimizer_steps_per_generation`": prompts(
         "rloo", ", num_iterations: 2, optimizer_steps_per_generation: 2"

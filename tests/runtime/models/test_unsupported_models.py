@@ -13,6 +13,7 @@ from posttrain.runtime.errors import StepError
 from posttrain.runtime.models.model_loader import load_for_training, load_model
 from posttrain.runtime.verbs.model import check_published, run
 from posttrain.spec.architectures.unsupported_checkpoints import checkpoint_problem
+from posttrain.spec.step_params.artifact_params import ModelStepParams
 
 TEXT: dict[str, Any] = {
     "hidden_size": 16,
@@ -150,8 +151,16 @@ def test_a_conversion_of_the_dtype_keeps_the_head_of_a_scorer(tmp_path: Path) ->
     expected = load_model(given).score.weight
     (tmp_path / "out").mkdir()
     files = {f"model/{path.name}": path for path in given.iterdir()}
-    params = SimpleNamespace(
-        init=None, from_="./it", revision=None, tokenizer=None, tags=None, dtype="bfloat16", quantize="none"
+    params = ModelStepParams(
+        init=None,
+        from_="./it",
+        revision=None,
+        tokenizer=None,
+        chat_template=None,
+        tags=None,
+        dtype="bfloat16",
+        quantize="none",
+        seed=0,
     )
     context: Any = SimpleNamespace(params=params, files=files, out=tmp_path / "out", facts={})
     run(context)

@@ -65,7 +65,7 @@ def test_what_is_padded_changes_nothing() -> None:
     assert returns.tolist() == [[0.9375, 1.75, 3.0, 0, 0]]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(episodes(), st.floats(0.1, 1.0), st.floats(0.0, 1.0))
 def test_advantages_are_what_they_are_defined_as(
     episode: tuple[torch.Tensor, ...], gamma: float, lam: float
@@ -82,7 +82,7 @@ def test_advantages_are_what_they_are_defined_as(
     assert (returns[mask == 0] == 0).all()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(episodes())
 def test_with_lam_one_they_are_returns_minus_values(episode: tuple[torch.Tensor, ...]) -> None:
     rewards, values, mask = episode
@@ -93,7 +93,7 @@ def test_with_lam_one_they_are_returns_minus_values(episode: tuple[torch.Tensor,
     torch.testing.assert_close(returns, later * mask)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(episodes(), st.floats(0.1, 1.0))
 def test_with_lam_zero_they_are_the_surprise_of_one_token(
     episode: tuple[torch.Tensor, ...], gamma: float

@@ -1,15 +1,13 @@
 """An exported model is pushed to a folder or a hub; the token is sent only to the hub."""
 
-import base64
-import hashlib
 import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runtime.fake_hub import COMMIT, FakeHub
 from tests.runtime.methods.stage_harness import StageHarness, compile_plan, recipe
 
 from posttrain.runtime.verbs.model_push import MARKER_FILE
@@ -18,7 +16,6 @@ from posttrain.spec.plan import Step
 pytestmark = pytest.mark.slow
 
 TOKEN = "hf_" + "x7Q" * 9
-COMMIT = "c" * 40
 
 
 def export(push: str, source: str = "base") -> str:
@@ -55,87 +52,6 @@ def test_what_is_the_users_own_is_never_replaced(bench: StageHarness) -> None:
     (place / "letter").write_text("dear")
     assert "exists and is not an earlier export" in failed(bench, export("folder: mine"))["message"]
     assert (place / "letter").read_text() == "dear"
-
-
-class FakeHub(ThreadingHTTPServer):
-    """The part of the hub's API that a commit to a repository needs."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), HubHandler)
-        self.seen: list[tuple[str, str, Any]] = []
-        self.files: dict[str, bytes] = {}
-        # The uploaded large files by digest.
-        self.large: dict[str, bytes] = {}
-        self.status = 200
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-def _mode(path: str) -> str:
-    return "lfs" if path.endswith(".safetensors") else "regular"
-
-
-class HubHandler(BaseHTTPRequestHandler):
-    server: FakeHub
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-        lines = [json.loads(line) for line in body.splitlines() if line]
-        self.server.seen.append((self.path, token, lines))
-        if self.server.status != 200:
-            return self.say(self.server.status, {"error": "this token may not write"})
-        if self.path.endswith("/api/validate-yaml"):
-            return self.say(200, {"errors": [], "warnings": []})
-        if "/preupload/" in self.path:
-            files = [{"path": f["path"], "uploadMode": _mode(f["path"])} for f in lines[0]["files"]]
-            return self.say(200, {"files": [{**file, "shouldIgnore": False} for file in files]})
-        if self.path.endswith("/info/lfs/objects/batch"):
-            return self.say(200, {"transfer": "basic", "objects": self.places(lines[0]["objects"])})
-        if "/commit/" in self.path:
-            for kind in ("file", "lfsFile"):
-                given = [line["value"] for line in lines if line["key"] == kind]
-                self.server.files |= {f["path"]: self.content(f) for f in given}
-            url = f"{self.server.url}/someone/out/commit/{COMMIT}"
-            return self.say(200, {"commitUrl": url, "commitOid": COMMIT, "success": True})
-        return self.say(200, {"url": f"{self.server.url}/someone/out"})
-
-    def do_GET(self) -> None:
-        self.say(404, {"error": "nothing here"})
-
-    def do_PUT(self) -> None:
-        """Receive a large file, as Git LFS sends it."""
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.seen.append((self.path, self.headers.get("Authorization") or "", []))
-        self.server.large[self.path.rpartition("/")[2]] = body
-        self.say(200, {})
-
-    def places(self, objects: list[Any]) -> list[Any]:
-        """Return the upload addresses of large files, like the batch API of Git LFS."""
-        return [
-            {**one, "actions": {"upload": {"href": f"{self.server.url}/large/{one['oid']}"}}}
-            for one in objects
-        ]
-
-    def content(self, file: Any) -> bytes:
-        if "oid" not in file:
-            return base64.b64decode(file["content"])
-        found = self.server.large[file["oid"]]
-        assert hashlib.sha256(found).hexdigest() == file["oid"]
-        return found
-
-    def say(self, status: int, answer: Any) -> None:
-        body = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Suppress the log output."""
 
 
 @pytest.fixture

@@ -145,7 +145,7 @@ def test_what_is_striking_is_remarked() -> None:
     )
     turns = [{"role": "bot", "content": "2"}, *question_turns("1?", "2", "3?")]
     assert warnings_for([{"messages": turns}]) == [
-        "`messages` has the roles `bot`, which chat templates may drop or reject",
+        "`messages` has the roles `bot`, which are not those of chat models",
         "1 of 1 conversations do not end with an assistant turn",
     ]
     assert warnings_for([{"prompt": "1?", "completion": "2", "label": False}] * 2) == [

@@ -59,11 +59,11 @@ class RecordingSampler(torch.utils.data.Sampler[int]):
 
 def test_the_trainer_of_several_processes_does_not_set_the_epoch_after_a_resume(tmp_path: Path) -> None:
     """So `seed_sampler_by_epoch` returns a function that does. The loader is that of one of two processes."""
-    sampler = RecordingSampler()
+    sampler: Any = RecordingSampler()
 
     class TwoProcessTrainer(Trainer):
         def get_train_dataloader(self) -> Any:
-            plain: Any = torch.utils.data.DataLoader(self.train_dataset, batch_size=2, sampler=sampler)  # pyright: ignore[reportArgumentType]
+            plain: Any = torch.utils.data.DataLoader(self.train_dataset, batch_size=2, sampler=sampler)
             return prepare_data_loader(plain, num_processes=2, process_index=0, put_on_device=False)
 
     tiny_trainer(tmp_path, TwoProcessTrainer, max_steps=4).train()

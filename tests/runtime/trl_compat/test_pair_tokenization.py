@@ -1,7 +1,7 @@
 """The pairs of ORPO, CPO and SimPO start with the special tokens that other stages use."""
 
 import inspect
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +19,9 @@ def trainer_class(name: str) -> Any:
     return getattr(import_experimental(name), f"{name.upper()}Trainer")
 
 
-def tokenized(kind: Any, tokenizer: Any, max_length: int = 64) -> dict[str, list[int]]:
+def tokenized(
+    kind: Any, tokenizer: Any, max_length: int = 64, row: Any = MappingProxyType(ROW)
+) -> dict[str, list[int]]:
     """The tokens of a row, from a trainer that is not initialized."""
     trainer = kind.__new__(kind)
     trainer.__dict__ |= {
@@ -28,7 +30,7 @@ def tokenized(kind: Any, tokenizer: Any, max_length: int = 64) -> dict[str, list
         "max_length": max_length,
         "accelerator": SimpleNamespace(),
     }
-    return trainer.tokenize_row(ROW)
+    return trainer.tokenize_row(row)
 
 
 @pytest.mark.parametrize("name", ["orpo", "cpo"])
@@ -55,6 +57,22 @@ def test_rendered_conversations_get_no_special_tokens(rendered: bool) -> None:
     ids = tokenized(pair_tokenizing_trainer(trainer_class("orpo"), rendered=rendered), tokenizer)
     expected = tokenize_prompt(ROW["prompt"], tokenizer)
     assert ids["prompt_input_ids"] == (expected[1:] if rendered else expected)
+
+
+@pytest.mark.parametrize("name", ["orpo", "cpo"])
+def test_a_conversation_ends_once(name: str) -> None:
+    """Its template ends turns with the end token and a line break. TRL appends the token again."""
+    tokenizer, base = small_tokenizer("has_no_bos"), trainer_class(name)
+    row = {"prompt": "u:1+2=a:", "chosen": "3</s>\n", "rejected": "44</s>\n"}
+    end = tokenizer.eos_token_id
+    theirs = tokenized(base, tokenizer, row=row)
+    assert theirs["chosen_input_ids"].count(end) == 2, obsolete("pair_tokenization")
+    ours = tokenized(pair_tokenizing_trainer(base, rendered=True), tokenizer, row=row)
+    whole = tokenizer(row["prompt"] + row["chosen"], add_special_tokens=False)["input_ids"]
+    assert ours["chosen_input_ids"] == whole
+    assert ours["rejected_input_ids"].count(end) == 1
+    text = tokenized(pair_tokenizing_trainer(base, rendered=False), tokenizer)
+    assert text["chosen_input_ids"][-1] == end
 
 
 def test_completions_are_truncated_and_prompts_are_not() -> None:

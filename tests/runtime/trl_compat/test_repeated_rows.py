@@ -10,7 +10,7 @@ from accelerate.data_loader import BatchSamplerShard, skip_first_batches
 from tests.runtime.trl_compat.necessity import obsolete
 
 from posttrain.runtime.trl_compat.repeated_rows import unrepeated_rows_trainer
-from posttrain.runtime.trl_compat.row_weighting import _gathering_uneven_rows, row_weighting_trainer  # pyright: ignore[reportPrivateUsage]
+from posttrain.runtime.trl_compat.row_weighting import gathering_uneven_rows, row_weighting_trainer
 
 _SIZE, _PROCESSES = 4, 2
 
@@ -120,7 +120,7 @@ def test_gathered_rows_of_different_lengths() -> None:
         return torch.cat([own, other])
 
     accelerator = SimpleNamespace(gather=gather)
-    with _gathering_uneven_rows(accelerator):
+    with gathering_uneven_rows(accelerator):
         found = accelerator.gather(ranks[0])
     assert found.tolist() == [[1.0], [2.0], [3.0], [4.0]]
     assert len(calls) == 2

@@ -40,14 +40,15 @@ def fake_trainer(seen: dict[str, Any]) -> Any:
 
 
 def test_the_trainer_gets_the_tokens_of_episodes_and_a_mask() -> None:
+    state: Any = None
     episodes = [
-        TokenizedEpisode(state=None, prompt=[1], max_tokens=3, tokens=[2, 3, 4], model_mask=[1, 0, 1]),  # pyright: ignore[reportArgumentType]
-        TokenizedEpisode(state=None, prompt=[5], max_tokens=3, tokens=[6], model_mask=[1]),  # pyright: ignore[reportArgumentType]
+        TokenizedEpisode(state=state, prompt=[1], max_tokens=3, tokens=[2, 3, 4], model_mask=[1, 0, 1]),
+        TokenizedEpisode(state=state, prompt=[5], max_tokens=3, tokens=[6], model_mask=[1]),
     ]
     batch = EpisodeBatch(episodes, [{"score": 1.0}, {"score": 0.0}], has_logprobs=False)
     seen: dict[str, Any] = {}
     trainer = fake_trainer(seen)
-    patch_rloo_trainer(trainer, lambda rows, prompts: batch)
+    patch_rloo_trainer(trainer, lambda rows: batch)
     inputs = trainer._generate_and_score_completions([{"prompt": "a"}, {"prompt": "b"}])
     assert (seen["prompts"], seen["tokens"]) == ([[1], [5]], [[2, 3, 4], [6]])
     assert [row[EPISODES]["score"] for row in seen["rows"]] == [1.0, 0.0]

@@ -10,7 +10,8 @@ from tests.runtime.trl_compat.necessity import obsolete
 from trl.generation.vllm_client import VLLMClient
 from trl.generation.vllm_generation import VLLMGeneration
 
-from posttrain.runtime.engines.completion_log import CompletionLog, Prompt
+from posttrain.runtime.chat_prompts import Prompt
+from posttrain.runtime.engines.completion_log import CompletionLog
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.step_context import StopRequest
 from posttrain.runtime.training.inloop_generation import open_generator

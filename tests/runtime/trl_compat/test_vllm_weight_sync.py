@@ -96,17 +96,18 @@ def test_weights_merged_before_they_are_quantized_name_a_folder_that_stays(
     assert Path(made.name_or_path) == tmp_path / "base"
 
 
-def adapted_model(dtype: torch.dtype) -> tuple[Any, set[str]]:
+def adapted_model(dtype: torch.dtype, **options: Any) -> tuple[Any, set[str]]:
     """A model with a nonzero adapter, and the names of the weights without it."""
     torch.manual_seed(0)
     sizes: Any = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": 12}
     base: Any = Qwen2ForCausalLM(Qwen2Config(num_attention_heads=2, num_key_value_heads=2, **sizes))
     base = base.to(dtype)
     names = {name for name, _ in base.named_parameters()}
-    config = LoraConfig(r=4, target_modules=["q_proj", "up_proj"], modules_to_save=["lm_head"])
+    options = options or {"modules_to_save": ["lm_head"]}
+    config = LoraConfig(r=4, target_modules=["q_proj", "up_proj"], **options)
     model: Any = get_peft_model(base, config)
     for name, weight in model.named_parameters():
-        if "lora_B" in name:
+        if "lora_B" in name or "trainable_tokens_delta" in name:
             torch.nn.init.normal_(weight)
     return model, names
 
@@ -123,9 +124,15 @@ def test_trl_changes_the_weights_below_the_adapter() -> None:
     assert all(".base_layer." in name for name in changed)
 
 
+_TOKEN_ROWS = {"embed_tokens": [3, 5], "lm_head": [3, 5]}
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_weights_under_an_adapter_are_handed_on_merged_and_stay_as_they_are(dtype: torch.dtype) -> None:
-    model, names = adapted_model(dtype)
+@pytest.mark.parametrize("options", [{}, {"trainable_token_indices": _TOKEN_ROWS}])
+def test_weights_under_an_adapter_are_handed_on_merged_and_stay_as_they_are(
+    dtype: torch.dtype, options: dict[str, Any]
+) -> None:
+    model, names = adapted_model(dtype, **options)
     before = {name: weight.clone() for name, weight in model.named_parameters()}
     found = dict(merged_weights(model))
     assert found.keys() == names

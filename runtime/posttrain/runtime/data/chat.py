@@ -8,9 +8,9 @@ from posttrain.runtime.data.row_tables import check_columns, with_column
 from posttrain.spec.column_types import Columns
 from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.field_types import Items, checked_by
-from posttrain.spec.sql_types import quote_identifier
+from posttrain.spec.sql_types import quote_identifier, sql_type
 
-_ROLES = ("system", "user", "assistant", "tool")
+_ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 def _check_turns(turns: list[dict[str, Any]]) -> None:
@@ -27,7 +27,7 @@ class Chat(Params):
         Items[dict[str, str | dict[str, str]]], Field(min_length=1), checked_by(_check_turns)
     ] = Field(
         description="The turns in order, each {ROLE: COLUMN} or {ROLE: {text: TEXT}}. The roles are system,"
-        " user, assistant and tool. A turn is omitted in rows where its column is null.",
+        " developer, user, assistant and tool. A turn is omitted in rows where its column is null.",
     )
     output_column: str = Field(
         default="messages", min_length=1, description="The output column of the conversations."
@@ -61,4 +61,4 @@ def run(params: Chat, connection: Any, seed: int) -> None:
         content = "CAST(? AS VARCHAR)" if isinstance(value, dict) else quote_identifier(value)
         turns.append(f"{{'role': '{role}', 'content': {content}}}")
     expression = f"list_filter([{', '.join(turns)}], lambda turn: turn.content IS NOT NULL)"
-    with_column(connection, params.output_column, expression, values)
+    with_column(connection, params.output_column, f"CAST({expression} AS {sql_type('messages')})", values)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from posttrain.spec.column_types import Columns
-from posttrain.spec.sql_types import quote_identifier
+from posttrain.spec.sql_types import column_type, quote_identifier
 
 
 def replace_rows(connection: Any, query: str, values: Sequence[Any] = ()) -> None:
@@ -37,7 +37,7 @@ def drop_rows(connection: Any, indices: Sequence[int]) -> None:
 def read_texts(connection: Any, table: str, columns: Sequence[str]) -> list[tuple[int, str]]:
     """The `__row` and the joined text of these columns for each row, in order.
 
-    The text of messages is the content of their turns.
+    The text of messages is what their turns say: reasoning, content, and the calls of tools.
     """
     types = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {table}").fetchall()}
     joined = ", ".join(text_expression(name, types[name]) for name in columns)
@@ -47,10 +47,11 @@ def read_texts(connection: Any, table: str, columns: Sequence[str]) -> list[tupl
 
 def text_expression(name: str, type: str) -> str:
     """An SQL expression for a column's text."""
-    if type.startswith("STRUCT(") and type.endswith("[]"):
-        return (
-            f"array_to_string(list_transform({quote_identifier(name)}, lambda turn: turn.content), chr(10))"
-        )
+    if column_type(type) == "messages":
+        call = "concat_ws(' ', call.function.name, call.function.arguments)"
+        calls = f"array_to_string(list_transform(turn.tool_calls, lambda call: {call}), chr(10))"
+        words = f"concat_ws(chr(10), turn.reasoning_content, turn.content, {calls})"
+        return f"array_to_string(list_transform({quote_identifier(name)}, lambda turn: {words}), chr(10))"
     return f"CAST({quote_identifier(name)} AS VARCHAR)"
 
 

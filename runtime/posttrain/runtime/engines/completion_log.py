@@ -11,10 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.chat_prompts import Prompt, prompt_json
 from posttrain.spec.keys import digest
-
-# Plain text, or the messages of a conversation: mappings with `role` and `content`.
-Prompt = str | list[dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,7 @@ def _assign_prompt_ids(prompts: Sequence[Prompt]) -> list[str]:
     seen: Counter[str] = Counter()
     ids: list[str] = []
     for prompt in prompts:
-        short_digest = digest(prompt)[:20]
+        short_digest = digest(prompt_json(prompt))[:20]
         ids.append(f"{short_digest}-{seen[short_digest]}")
         seen[short_digest] += 1
     return ids

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.chat_prompts import Prompt
 from posttrain.runtime.engines import providers
 from posttrain.runtime.engines.circuit_breaker import CircuitBreaker
-from posttrain.runtime.engines.completion_log import Completion, Prompt
+from posttrain.runtime.engines.completion_log import Completion
 from posttrain.runtime.engines.concurrency_limiter import limiter_for
 from posttrain.runtime.engines.providers import SamplingParams
 from posttrain.runtime.engines.transport import HttpError, HttpRequest, post_json

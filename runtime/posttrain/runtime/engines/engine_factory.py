@@ -6,7 +6,8 @@ from pathlib import Path
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.catalog import CATALOG
-from posttrain.runtime.engines.completion_log import Completion, CompletionLog, Prompt
+from posttrain.runtime.chat_prompts import Prompt
+from posttrain.runtime.engines.completion_log import Completion, CompletionLog
 from posttrain.runtime.engines.engine_protocol import GenerationRequest, TextGenerator
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.step_params.generation_params import ModelTarget, SamplingOptions

@@ -6,7 +6,7 @@ from typing import Any
 from posttrain.runtime.engines.batch_client import complete_each
 from posttrain.runtime.engines.completion_log import Completion
 from posttrain.runtime.engines.endpoint_client import CompletionRequest, EndpointClient, RetryPolicy
-from posttrain.runtime.engines.engine_protocol import GenerationRequest
+from posttrain.runtime.engines.engine_protocol import ENDPOINT_TEMPLATE, GenerationRequest
 from posttrain.runtime.engines.providers import SamplingParams
 from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.spec.generation_config import SAMPLING_FIELDS
@@ -17,7 +17,7 @@ _MAX_CONSECUTIVE_FAILURES = 20
 
 
 class HttpGenerator:
-    chat_template = "the endpoint's own"
+    chat_template = ENDPOINT_TEMPLATE
 
     def __init__(self, endpoint: Mapping[str, Any]) -> None:
         self._endpoint = endpoint

@@ -1,12 +1,15 @@
 """Builds the requests and parses the responses of each provider's API."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from posttrain.runtime.engines.completion_log import Completion, Prompt
+from posttrain.runtime.chat_prompts import ChatPrompt, Prompt, prompt_turns
+from posttrain.runtime.engines.completion_log import Completion
 from posttrain.runtime.engines.transport import HttpRequest
 from posttrain.runtime.errors import StepError
+from posttrain.spec.messages import Message
 
 _URLS = {
     "openai": "https://api.openai.com/v1",
@@ -153,7 +156,7 @@ def _openai_request(
     is_openai = (
         endpoint["provider"] == "openai" and not endpoint.get("base_url") and not isinstance(prompt, str)
     )
-    prompt_field = {"prompt": prompt} if isinstance(prompt, str) else {"messages": prompt}
+    prompt_field = {"prompt": prompt} if isinstance(prompt, str) else _openai_chat(endpoint, prompt)
     return HttpRequest(
         url=f"{base_url(endpoint)}/{'completions' if isinstance(prompt, str) else 'chat/completions'}",
         headers=_openai_headers(key),
@@ -165,6 +168,36 @@ def _openai_request(
             "max_completion_tokens" if is_openai else "max_tokens": sampling.max_tokens,
             "seed": sampling.seed,
         },
+    )
+
+
+def _openai_chat(endpoint: Endpoint, prompt: list[Message] | ChatPrompt) -> dict[str, Any]:
+    """The conversation with its tools. Arguments of calls are JSON text in this API."""
+    fields: dict[str, Any] = {"messages": [_openai_turn(turn) for turn in prompt_turns(prompt)]}
+    if isinstance(prompt, ChatPrompt):
+        fields["tools"] = prompt.tools
+        if prompt.template_kwargs and endpoint["provider"] != "vllm":
+            raise _unsupported(endpoint, "arguments of the chat template", "chat_template_kwargs")
+        fields["chat_template_kwargs"] = dict(prompt.template_kwargs) or None
+    return fields
+
+
+def _openai_turn(turn: Message) -> Message:
+    if "tool_calls" not in turn:
+        return turn
+    return {**turn, "tool_calls": [_openai_call(call) for call in turn["tool_calls"]]}
+
+
+def _openai_call(call: dict[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    arguments = json.dumps(function["arguments"], ensure_ascii=False)
+    return {**call, "function": {**function, "arguments": arguments}}
+
+
+def _unsupported(endpoint: Endpoint, what: str, name: str) -> StepError:
+    return StepError(
+        f"the rows or the stage have {what}, which requests to {endpoint['provider']} do not have here",
+        f"remove `{name}` with the data step `select`, or use a local model or an OpenAI-compatible endpoint",
     )
 
 
@@ -240,15 +273,33 @@ def _split_system_prompt(endpoint: Endpoint, prompt: Prompt) -> tuple[str, list[
     if isinstance(prompt, str):
         message = f"{endpoint['provider']} accepts only conversations, and the stage sends plain text"
         raise StepError(message, "use `prompts: chat`")
+    if isinstance(prompt, ChatPrompt):
+        raise _unsupported(endpoint, "tools or arguments of the chat template", "tools")
+    other = next((name for turn in prompt for name in turn if name not in ("role", "content")), None)
+    if other is not None:
+        raise _unsupported(endpoint, f"turns with `{other}`", "prompt")
     system = "\n\n".join(turn["content"] for turn in prompt if turn["role"] == "system")
     return system, [turn for turn in prompt if turn["role"] != "system"]
 
 
 def _parse_openai(answer: Any) -> Completion:
     choice = answer["choices"][0]
-    text = choice["message"]["content"] if "message" in choice else choice["text"]
+    text = _openai_text(choice["message"]) if "message" in choice else choice["text"]
     tokens = (answer.get("usage") or {}).get("completion_tokens")
     return _build_completion(text or "", choice.get("finish_reason"), tokens)
+
+
+def _openai_text(message: Mapping[str, Any]) -> Any:
+    """The text of a message. Calls of tools, which servers parse out of the text, follow it in tags."""
+    calls = message.get("tool_calls") or ()
+    functions = [call["function"] for call in calls]
+    tagged = [
+        f'<tool_call>\n{{"name": {json.dumps(one["name"])}, "arguments": {one["arguments"]}}}\n</tool_call>'
+        for one in functions
+    ]
+    return (
+        "\n".join([text for text in (message["content"],) if text] + tagged) if tagged else message["content"]
+    )
 
 
 def _parse_anthropic(answer: Any) -> Completion:

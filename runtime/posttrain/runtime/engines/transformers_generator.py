@@ -5,8 +5,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from posttrain.runtime.chat_prompts import Prompt, prompt_turns
 from posttrain.runtime.engines.completion_decoding import decode_completion, generation_kwargs
-from posttrain.runtime.engines.completion_log import Completion, CompletionLog, Prompt
+from posttrain.runtime.engines.completion_log import Completion, CompletionLog
 from posttrain.runtime.engines.engine_protocol import GenerationRequest
 from posttrain.runtime.errors import Interrupted
 from posttrain.runtime.models.context_length import context_length
@@ -16,6 +17,7 @@ from posttrain.runtime.models.recipe_decoding import fill_sampling, recipe_decod
 from posttrain.runtime.prompt_tokenization import pad_left, tokenize_nonempty_prompts, tokenize_prompts
 from posttrain.runtime.step_context import StopRequest
 from posttrain.spec.keys import digest
+from posttrain.spec.messages import turn_text
 from posttrain.spec.step_params.generation_params import SamplingOptions
 
 # The number of batches in one call of continuous batching. Completions are logged after each call.
@@ -177,4 +179,6 @@ def _batch_indices(request: GenerationRequest) -> Iterator[Sequence[int]]:
 
 
 def _prompt_length(prompt: Prompt) -> int:
-    return len(prompt) if isinstance(prompt, str) else sum(len(turn["content"]) for turn in prompt)
+    return (
+        len(prompt) if isinstance(prompt, str) else sum(len(turn_text(turn)) for turn in prompt_turns(prompt))
+    )

@@ -1,10 +1,11 @@
 """Sends one HTTP request with a JSON body, with limits on time and response size."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from posttrain.runtime.connection_errors import explain_connection_error, parse_retry_after
 
 _MAX_RESPONSE_BYTES = 8 * 1024 * 1024
 _MAX_ERROR_BYTES = 2000
@@ -56,10 +57,10 @@ def _exchange_json(
     except httpx.TimeoutException:
         raise TimeoutError from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise OSError(explain_error(error)) from None
+        raise OSError(explain_connection_error(error, "write its base_url as http://")) from None
     if not response.is_success:
         text = " ".join(data[:_MAX_ERROR_BYTES].decode("utf-8", "replace").split())
-        raise HttpError(response.status_code, text, _parse_retry_after(response.headers.get("retry-after")))
+        raise HttpError(response.status_code, text, parse_retry_after(response.headers.get("retry-after")))
     return _parse_json(data)
 
 
@@ -72,41 +73,8 @@ def _read_limited(chunks: Iterable[bytes]) -> bytes:
     return bytes(data)
 
 
-def explain_error(error: BaseException) -> str:
-    """Describe a failed connection by its first cause."""
-    import ssl
-
-    while (cause := error.__cause__ or error.__context__) is not None:
-        error = cause
-    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return (
-            f"the server's certificate is not trusted: {error.verify_message}; if a private authority signed"
-            " it, set SSL_CERT_FILE to a file with the authority's certificate"
-        )
-    if isinstance(error, ssl.SSLError):
-        return f"no TLS connection: {reason}; if the server does not use TLS, write its base_url as http://"
-    return reason
-
-
 def _parse_json(data: bytes) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
         raise ValueError(f"the response is not JSON: {data[:_MAX_ERROR_BYTES]!r}") from None
-
-
-def _parse_retry_after(header: str | None) -> float | None:
-    """Parse a Retry-After header, which is a number of seconds or a date. Returns seconds."""
-    from datetime import UTC, datetime
-    from email.utils import parsedate_to_datetime
-
-    if header is None:
-        return None
-    if re.fullmatch(r"\s*\d+(\.\d+)?\s*", header):
-        return float(header)
-    try:
-        when = parsedate_to_datetime(header)
-    except ValueError:
-        return None
-    return max(0.0, (when.astimezone(UTC) - datetime.now(UTC)).total_seconds())

@@ -44,6 +44,7 @@ def open_environment(context: StepContext[ActingParams]) -> EnvironmentSession:
         high=high,
         turns=plan.max_turns,
         turn_tokens=plan.max_turn_tokens,
+        tool_role=plan.observation_role or "user",
         reply=plan.observation_template,
         on_error=plan.on_error,
         text_columns=frozenset(name for name, type in kind.columns(params).items() if type == "text"),

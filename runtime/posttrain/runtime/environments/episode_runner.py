@@ -17,10 +17,11 @@ from posttrain.runtime.environments.environment_protocol import (
     EpisodeFactory,
     Row,
 )
-from posttrain.runtime.environments.tool_actions import parse_actions
+from posttrain.runtime.environments.tool_actions import calls_tools, parse_actions
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.user_errors import FirstErrors, describe_values, extension_traceback
 from posttrain.spec.keys import digest
+from posttrain.spec.messages import turn_text
 
 Given = TypeVar("Given")
 
@@ -40,6 +41,8 @@ class EnvironmentSession:
     turn_tokens: int | None
     reply: str
     on_error: str | float
+    # The role of observations that answer tool calls. Others are user turns.
+    tool_role: str = "user"
     # The columns with text. A conversational trainer may have converted one to messages.
     text_columns: frozenset[str] = frozenset()
     first_errors: FirstErrors = field(default_factory=FirstErrors)
@@ -62,7 +65,7 @@ class EpisodeState:
     row: Row
     seed: int
     episode: Episode
-    # The first observation, then alternating assistant and user messages.
+    # The first observation, then the messages of the assistant, each with the observation that answers it.
     first_observation: str = ""
     messages: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     turns: int = 0
@@ -78,7 +81,7 @@ class EpisodeState:
 
 
 def _join_turns(turns: Any) -> Any:
-    return "".join(str(turn["content"]) for turn in turns) if isinstance(turns, list) else turns
+    return "".join(map(turn_text, turns)) if isinstance(turns, list) else turns
 
 
 def start_episodes(session: EnvironmentSession, rows: Sequence[Row], seed: int) -> list[EpisodeState]:
@@ -148,7 +151,8 @@ def _take_turn(session: EnvironmentSession, state: EpisodeState, text: str) -> N
     def step() -> None:
         observation, done = _apply_actions(session, state.episode, text)
         if observation:
-            state.messages.append({"role": "user", "content": observation})
+            role = session.tool_role if session.acts == "tools" and calls_tools(text) else "user"
+            state.messages.append({"role": role, "content": observation})
         if done or state.turns >= session.turns:
             _finish(session, state, "done" if done else "turns")
 

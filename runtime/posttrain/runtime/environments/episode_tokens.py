@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from posttrain.runtime.chat_prompts import Prompt
 from posttrain.runtime.distributed.process_group import all_reduce_any
 from posttrain.runtime.environments import episode_runner
 from posttrain.runtime.environments.episode_runner import EnvironmentSession, EpisodeState
@@ -51,6 +52,8 @@ class TokenizedEpisode:
     prompt: list[int]
     # The maximum number of tokens after the prompt.
     max_tokens: int
+    # The prompt before tokenization, without the first observation.
+    given: Prompt = ""
     tokens: list[int] = field(default_factory=list[int])
     # 1 for a token that the model generated, 0 for an observation.
     model_mask: list[int] = field(default_factory=list[int])
@@ -113,7 +116,7 @@ def _start_episode(
             f" context of {generator.context}",
             "shorten the prompts, or use a model with a longer context",
         )
-    return TokenizedEpisode(state=state, prompt=tokens, max_tokens=room)
+    return TokenizedEpisode(state=state, prompt=tokens, given=prompt, max_tokens=room)
 
 
 def _run_round(
@@ -147,7 +150,7 @@ def _append_reply(session: EnvironmentSession, tokenizer: EpisodeTokenizer, one:
         # A completion without an end token would count as truncated.
         one.append(tokenizer.end_tokens(one.tokens[-1])[: one.remaining], 0)
         return
-    tokens = tokenizer.encode_reply(one.state, one.tokens[-1])
+    tokens = tokenizer.encode_reply(one.state, one.tokens[-1], one.given)
     if len(tokens) < one.remaining:
         one.append(tokens, 0)
     else:

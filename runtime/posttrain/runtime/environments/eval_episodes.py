@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from posttrain.runtime.engines.completion_log import Completion, Prompt
+from posttrain.runtime.chat_prompts import Prompt, prompt_turns, replace_turns
+from posttrain.runtime.engines.completion_log import Completion
 from posttrain.runtime.engines.engine_factory import generate_completions
 from posttrain.runtime.engines.engine_protocol import TextGenerator
 from posttrain.runtime.environments import episode_runner
 from posttrain.runtime.environments.environment_factory import open_environment
 from posttrain.runtime.environments.episode_runner import EnvironmentSession, EpisodeState
-from posttrain.runtime.environments.tokenization import append_observation
+from posttrain.runtime.environments.tokenization import append_observation, last_observation
 from posttrain.runtime.models.context_length import context_length
 from posttrain.runtime.prompt_tokenization import tokenize_prompt
 from posttrain.runtime.rewards.engine.batch import EPISODES
@@ -143,17 +144,16 @@ class _RoundRunner:
         return self.generate(prompts, sampling, seed, f"-turn{number}")
 
     def _next_prompt(self, episode: _EpisodeContext, text: str) -> Prompt:
-        last = episode.state.messages[-1]
-        observation = last["content"] if last["role"] == "user" else ""
+        observation = last_observation(episode.state)
         if isinstance(episode.prompt, str):
             return (
                 episode.prompt
                 + text
                 + self.token_counter.eos_text
-                + self.session.format_observation(observation)
+                + self.session.format_observation(observation["content"])
             )
-        user_turn = {"role": "user", "content": observation}
-        return [*episode.prompt, {"role": "assistant", "content": text}, user_turn]
+        turns = [*prompt_turns(episode.prompt), {"role": "assistant", "content": text}, observation]
+        return replace_turns(episode.prompt, turns)
 
 
 def _start_context(state: EpisodeState, prompt: Prompt, token_counter: "TokenCounter") -> _EpisodeContext:

@@ -3,12 +3,18 @@
 from collections.abc import Collection
 from typing import Any
 
+from posttrain.runtime.chat_prompts import (
+    ChatPrompt,
+    Prompt,
+    prompt_turns,
+    render_arguments,
+    replace_turns,
+)
 from posttrain.runtime.environments.episode_runner import EnvironmentSession, EpisodeState
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.prompt_tokenization import tokenize_prompt
 
 _PLACEHOLDER = "-"  # the content of a message, where only the template text around it is used
-Prompt = str | list[dict[str, str]]
 
 
 def append_observation(prompt: Prompt, observation: str, session: EnvironmentSession) -> Prompt:
@@ -17,11 +23,18 @@ def append_observation(prompt: Prompt, observation: str, session: EnvironmentSes
         return prompt + session.format_observation(observation)
     if not observation:
         return prompt
-    *before, last = prompt
+    turns = prompt_turns(prompt)
+    *before, last = turns
     if last["role"] != "user":
-        return [*prompt, {"role": "user", "content": observation}]
+        return replace_turns(prompt, [*turns, {"role": "user", "content": observation}])
     content = "\n\n".join(part for part in (last["content"], observation) if part)
-    return [*before, {**last, "content": content}]
+    return replace_turns(prompt, [*before, {**last, "content": content}])
+
+
+def last_observation(state: EpisodeState) -> dict[str, str]:
+    """The observation that answers the model's last turn: a turn without content if there is none."""
+    last = state.messages[-1]
+    return {"role": "user", "content": ""} if last["role"] == "assistant" else last
 
 
 class EpisodeTokenizer:
@@ -30,11 +43,9 @@ class EpisodeTokenizer:
         # The tokens that end a turn.
         self._eos_token_ids = {tokenizer.eos_token_id, *ends}
         self._session = session
-        self._chat = False
 
     def encode_opening(self, prompt: Prompt, observation: str) -> list[int]:
         opening = append_observation(prompt, observation, self._session)
-        self._chat = not isinstance(opening, str)
         return tokenize_prompt(opening, self._tokenizer)
 
     def decode(self, turn: list[int]) -> str:
@@ -44,21 +55,19 @@ class EpisodeTokenizer:
         """The tokens that end a truncated turn, so that the next text does not read as its continuation."""
         return [] if last in self._eos_token_ids else [self._tokenizer.eos_token_id]
 
-    def encode_reply(self, state: EpisodeState, last: int) -> list[int]:
+    def encode_reply(self, state: EpisodeState, last: int, prompt: Prompt) -> list[int]:
         """The tokens between a turn that ends with the token `last` and the next turn."""
         ending = self.end_tokens(last)
-        answered = state.messages[-1]["role"] == "user"
-        observation = state.messages[-1]["content"] if answered else ""
-        if not self._chat:
-            return ending + self._encode(self._session.format_observation(observation))
-        return ending + self._encode(self._between_turns(observation))
+        observation = last_observation(state)
+        if isinstance(prompt, str):
+            return ending + self._encode(self._session.format_observation(observation["content"]))
+        return ending + self._encode(self._between_turns(observation, prompt))
 
-    def _between_turns(self, observation: str) -> str:
+    def _between_turns(self, observation: dict[str, str], prompt: list[Any] | ChatPrompt) -> str:
         """The text of the chat template between the end of an assistant message and the start of the next."""
         before = [{"role": "user", "content": _PLACEHOLDER}, {"role": "assistant", "content": _PLACEHOLDER}]
-        after = [*before, {"role": "user", "content": observation}]
-        prefix = self._tokenizer.apply_chat_template(before, tokenize=False)
-        rendered = self._render(after)
+        prefix = self._render(prompt, before)
+        rendered = self._render_reply(prompt, [*before, observation])
         # Some templates add a line break after the end token, which the model did not generate.
         end = prefix.rfind(self._tokenizer.eos_token)
         if end >= 0:
@@ -70,8 +79,37 @@ class EpisodeTokenizer:
             )
         return rendered[len(prefix) :]
 
-    def _render(self, turns: list[dict[str, str]]) -> str:
-        return self._tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    def _render_reply(self, prompt: list[Any] | ChatPrompt, turns: list[dict[str, str]]) -> str:
+        """The conversation with an observation. Templates can reject turns of tools, or leave them out."""
+        from jinja2 import TemplateError
+
+        observation = turns[-1]
+        advice = "use a chat template with turns of tools, or set `observation_role: user` in the environment"
+        try:
+            rendered = self._render(prompt, turns, add_generation_prompt=True)
+        except TemplateError as error:
+            if observation["role"] == "user":
+                raise
+            raise StepError(f"the chat template rejects the result of a tool: {error}", advice) from None
+        if observation["role"] != "user" and observation["content"].strip() not in rendered:
+            raise StepError("the chat template does not render the results of tools", advice)
+        return rendered
+
+    def _render(
+        self,
+        prompt: list[Any] | ChatPrompt,
+        turns: list[dict[str, str]],
+        *,
+        add_generation_prompt: bool = False,
+    ) -> str:
+        """Other turns with the tools and arguments of a prompt.
+
+        An episode keeps the reasoning of its earlier turns. Some templates would drop it by default.
+        """
+        arguments = {"preserve_thinking": True, **render_arguments(prompt)}
+        return self._tokenizer.apply_chat_template(
+            turns, tokenize=False, add_generation_prompt=add_generation_prompt, **arguments
+        )
 
     def _encode(self, text: str) -> list[int]:
         return self._tokenizer(text, add_special_tokens=False)["input_ids"]

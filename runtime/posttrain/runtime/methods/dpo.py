@@ -9,7 +9,7 @@ from pydantic import Field
 
 from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
-from posttrain.runtime.training.preference_training import PAIR_COLUMNS, train_on_pairs
+from posttrain.runtime.training.preference_training import PAIR_COLUMNS, PAIR_EVAL_METRICS, train_on_pairs
 from posttrain.runtime.training.step_arithmetic import check_batch_loss, reference_arguments, row_schedule
 from posttrain.runtime.training.training_params import (
     HEAVY_IMPORTS,
@@ -39,8 +39,9 @@ Loss = Literal[
     "sft",
     "sigmoid_norm",
 ]
-# Losses that compare the rows of a batch, or average over all of its tokens.
-_BATCH_LEVEL_LOSSES = ("aot", "aot_unpaired", "sft")
+# Losses that compare the rows of a batch; with those that average over all of its tokens.
+_COMPARING_LOSSES = ("aot", "aot_unpaired")
+_BATCH_LEVEL_LOSSES = (*_COMPARING_LOSSES, "sft")
 # Losses that use label smoothing.
 _LABEL_SMOOTHING_LOSSES = ("exo_pair", "robust", "aot", "aot_unpaired")
 
@@ -118,6 +119,8 @@ EXTENSION = Method(
     batch_level_loss=lambda params: not set(params.losses).isdisjoint(_BATCH_LEVEL_LOSSES),
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2, loss="chunked", has_reference_model=lambda _: True),
+    eval_metrics=PAIR_EVAL_METRICS,
+    batched_evaluation=lambda params: not set(params.losses).isdisjoint(_COMPARING_LOSSES),
     schedule=schedule,
     needs_reference=True,
     trl="DPOConfig",

@@ -17,6 +17,13 @@ from posttrain.runtime.training.training_params import STACK, key_neutral_params
 from posttrain.spec.extension import Method, Schedule
 from posttrain.spec.step_params.train_params import TrainStepParams
 
+# The clipping parameters that a loss does not read. cispo bounds the ratio by epsilon_high alone.
+_UNUSED_CLIPPING = {
+    "cispo": ("epsilon", "delta"),
+    "sapo": ("epsilon", "epsilon_high", "delta"),
+    "vespo": ("epsilon", "epsilon_high", "delta"),
+}
+
 
 class GrpoParams(RolloutParams):
     default_learning_rate: ClassVar[float] = 1e-6
@@ -83,6 +90,8 @@ class GrpoParams(RolloutParams):
                 f"with `importance_sampling_level: sequence` the loss `{self.loss_type}` weights each"
                 " sequence by its length; for GSPO set `loss_type: grpo`"
             )
+        for name in _UNUSED_CLIPPING.get(self.loss_type, ()):
+            self.refuse_without_effect(name, f"with the loss `{self.loss_type}`")
 
 
 def schedule(params: GrpoParams, rows: int) -> Schedule:

@@ -7,7 +7,7 @@ from pydantic import Field
 from posttrain.runtime.methods.dpo import DpoParams, train
 from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
-from posttrain.runtime.training.preference_training import PAIR_COLUMNS
+from posttrain.runtime.training.preference_training import PAIR_COLUMNS, PAIR_EVAL_METRICS
 from posttrain.runtime.training.step_arithmetic import row_schedule
 from posttrain.runtime.training.training_params import (
     HEAVY_IMPORTS,
@@ -47,6 +47,7 @@ EXTENSION = Method(
     batch_level_loss=lambda _: False,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2, loss="chunked", has_reference_model=lambda _: True),
+    eval_metrics=PAIR_EVAL_METRICS,
     schedule=row_schedule,
     needs_reference=True,
     trl="DPOConfig",

@@ -14,8 +14,8 @@ from posttrain.runtime.training.training_params import (
     RowParams,
     key_neutral_params,
 )
-from posttrain.spec.extension import Footprint, Method, Schedule
-from posttrain.spec.step_params.train_params import TrainStepParams
+from posttrain.spec.extension import EvalMetric, Footprint, Method, Schedule
+from posttrain.spec.step_params.train_params import HELD_OUT_ROLE, TrainStepParams
 
 
 class KtoParams(RowParams, ReferenceParams):
@@ -92,6 +92,13 @@ EXTENSION = Method(
     schedule=schedule,
     needs_reference=True,
     trl="KTOConfig",
+    eval_metrics=(
+        EvalMetric("eval_loss", lower_is_better=True),
+        EvalMetric("eval_rewards/margins", None),
+        EvalMetric("eval_rewards/chosen", None),
+        EvalMetric("eval_rewards/rejected", None),
+    ),
+    batched_evaluation=lambda params: params.loss_type == "kto",
 )
 
 
@@ -101,15 +108,15 @@ def run(context: StepContext[TrainStepParams]) -> None:
 
     from posttrain.runtime.models.model_loader import load_for_training
     from posttrain.runtime.training.reference_model import load_named_reference
-    from posttrain.runtime.training.trainer_dataset import has_pairs, label_rows, prepare_rows, to_dataset
+    from posttrain.runtime.training.trainer_dataset import has_pairs
     from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
     from posttrain.runtime.training.validate_tokenized import context_length
 
     params = read_extension_params(KtoParams, context.params.params)
+    evaluated = HELD_OUT_ROLE in context.inputs
     start = load_for_training(context)
-    rows, columns = prepare_rows(context, start.tokenizer)
-    rows = [{name: row[name] for name in columns} for row in rows]
-    data = to_dataset(label_rows(rows, context.params.seed), ("prompt", "completion", "label"))
+    rows, data = _labeled_dataset(context, start.tokenizer)
+    held_out = _labeled_dataset(context, start.tokenizer, HELD_OUT_ROLE)[1] if evaluated else None
     loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(rows)), start)
     own: dict[str, Any] = {
         **row_arguments(params, context_length(start.model)),
@@ -122,4 +129,22 @@ def run(context: StepContext[TrainStepParams]) -> None:
         **reference_arguments(params),
     }
     reference = load_named_reference(context)
-    loop.run(loop.build_trainer(KTOTrainer, KTOConfig, data, own, ref_model=reference), data)
+    loop.run(loop.build_trainer(KTOTrainer, KTOConfig, data, own, held_out, ref_model=reference), data)
+
+
+def _labeled_dataset(
+    context: StepContext[TrainStepParams], tokenizer: Any, role: str = "data"
+) -> tuple[list[dict[str, Any]], Any]:
+    """Return the rows of a dataset, and the labeled completions that they yield."""
+    from posttrain.runtime.chat_prompts import TEMPLATE_COLUMNS
+    from posttrain.runtime.training.trainer_dataset import (
+        label_rows,
+        prepare_rows,
+        to_dataset,
+        without_weights,
+    )
+
+    rows, columns = prepare_rows(context, tokenizer, role)
+    rows = without_weights([{name: row[name] for name in columns} for row in rows])
+    names = ("prompt", "completion", "label", *TEMPLATE_COLUMNS)
+    return rows, to_dataset(label_rows(rows, context.params.seed), names)

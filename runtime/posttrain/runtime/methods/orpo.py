@@ -9,7 +9,12 @@ from pydantic import Field
 
 from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
-from posttrain.runtime.training.preference_training import PAIR_COLUMNS, import_experimental, train_on_pairs
+from posttrain.runtime.training.preference_training import (
+    PAIR_COLUMNS,
+    PAIR_EVAL_METRICS,
+    import_experimental,
+    train_on_pairs,
+)
 from posttrain.runtime.training.step_arithmetic import row_schedule
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
 from posttrain.spec.extension import Footprint, Method
@@ -34,7 +39,7 @@ class OrpoParams(RowParams):
 
 EXTENSION = Method(
     name="orpo",
-    version=4,
+    version=5,
     summary="Odds-ratio preference optimization (ORPO), on pairs, without a reference model.",
     params=OrpoParams,
     stack=STACK,
@@ -44,6 +49,7 @@ EXTENSION = Method(
     batch_level_loss=lambda _: True,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2),
+    eval_metrics=PAIR_EVAL_METRICS,
     schedule=row_schedule,
     trl="ORPOConfig",
 )

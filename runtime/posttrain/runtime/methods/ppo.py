@@ -175,6 +175,10 @@ class PpoParams(CompletionParams, PromptParams, TrainingParams):
         self.check_length_given()
         if self.kl_target is not None and self.kl_coef == 0:
             raise ValueError("kl_target has no effect with kl_coef 0, which loads no reference model")
+        if self.kl_target is None:
+            self.refuse_without_effect("kl_horizon", "without kl_target")
+        if self.kl_coef == 0:
+            self.refuse_without_effect("kl_estimator", "with kl_coef 0, which loads no reference model")
 
 
 def schedule(params: PpoParams, rows: int) -> Schedule:
@@ -211,6 +215,7 @@ EXTENSION = Method(
 
 
 def run(context: StepContext[TrainStepParams]) -> None:
+    from posttrain.runtime.chat_prompts import row_prompt
     from posttrain.runtime.environments.environment_factory import environment_columns
     from posttrain.runtime.models.model_loader import load_for_training
     from posttrain.runtime.models.model_saver import parameter_counts
@@ -226,11 +231,10 @@ def run(context: StepContext[TrainStepParams]) -> None:
     start = load_for_training(context)
     report_settings(context, "model", model_settings(start.model))
     graph = Graph.from_step(context)
-    data = training_dataset(
-        context, start.tokenizer, ("prompt", *graph.columns, *environment_columns(context))
-    )
+    data = training_dataset(context, start.tokenizer, (*graph.columns, *environment_columns(context)))
     loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(data)), start)
-    check_prompts(data["prompt"], start.tokenizer, start.model, params.max_completion_length, loop.monitor)
+    prompts = [row_prompt(row) for row in data]
+    check_prompts(prompts, start.tokenizer, start.model, params.max_completion_length, loop.monitor)
     rate = params.critic_learning_rate or _CRITIC_LEARNING_RATE_FACTOR * resolve_learning_rate(
         params, start.base_key is not None
     )

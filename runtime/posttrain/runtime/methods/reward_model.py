@@ -9,7 +9,7 @@ from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.preference_training import PAIR_COLUMNS, train_on_pairs
 from posttrain.runtime.training.step_arithmetic import row_schedule
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
-from posttrain.spec.extension import Footprint, Method
+from posttrain.spec.extension import EvalMetric, Footprint, Method
 from posttrain.spec.step_params.train_params import TrainStepParams
 
 
@@ -43,6 +43,11 @@ EXTENSION = Method(
     schedule=row_schedule,
     trl="RewardConfig",
     product="scorer",
+    eval_metrics=(
+        EvalMetric("eval_loss", lower_is_better=True),
+        EvalMetric("eval_accuracy", "rate"),
+        EvalMetric("eval_margin"),
+    ),
 )
 
 

@@ -8,7 +8,7 @@ from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.step_arithmetic import row_arguments, row_schedule
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
-from posttrain.spec.extension import Footprint, Method, Schedule
+from posttrain.spec.extension import EvalMetric, Footprint, Method, Schedule
 from posttrain.spec.step_params.train_params import TrainStepParams
 
 
@@ -27,6 +27,7 @@ class SftParams(RowParams):
         description=(
             "The tokens that the loss covers: completion covers the completion (in conversations, the"
             " assistant's turns), all covers the prompt too. Rows of plain text are always covered whole."
+            " Turns of the assistant with `train: false` or `weight: 0` are never covered."
         ),
     )
 
@@ -40,7 +41,7 @@ def schedule(params: SftParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="sft",
-    version=3,
+    version=4,
     summary="Supervised fine-tuning on prompts and completions, or on whole conversations.",
     params=SftParams,
     stack=STACK,
@@ -56,6 +57,13 @@ EXTENSION = Method(
     footprint=Footprint(loss="chunked"),
     schedule=schedule,
     trl="SFTConfig",
+    eval_metrics=(
+        EvalMetric("eval_loss", lower_is_better=True),
+        EvalMetric("eval_perplexity", None, lower_is_better=True),
+        EvalMetric("eval_mean_token_accuracy"),
+    ),
+    batched_evaluation=lambda params: not params.packing,
+    turn_weights=True,
 )
 
 
@@ -64,42 +72,23 @@ def run(context: StepContext[TrainStepParams]) -> None:
     from trl.trainer.sft_trainer import SFTTrainer
 
     from posttrain.runtime.models.model_loader import load_for_training
-    from posttrain.runtime.training.trainer_dataset import training_dataset
+    from posttrain.runtime.training.sft_rows import load_sft_rows
     from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
     from posttrain.runtime.training.validate_tokenized import context_length
     from posttrain.runtime.trl_compat.repeated_rows import unrepeated_rows_trainer
 
     params = read_extension_params(SftParams, context.params.params)
     start = load_for_training(context)
-    data = training_dataset(context, start.tokenizer)
-    if params.loss_on == "completion" and "messages" in data.column_names:
-        _check_assistant_mask(start.tokenizer)
-    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(data)), start)
+    rows = load_sft_rows(context, start.tokenizer, loss_on_all=params.loss_on == "all")
+    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(rows.data)), start)
     own: dict[str, Any] = {
         **row_arguments(params, context_length(start.model)),
         "packing": params.packing,
-        "completion_only_loss": params.loss_on == "completion" and "completion" in data.column_names,
-        "assistant_only_loss": params.loss_on == "completion" and "messages" in data.column_names,
+        "completion_only_loss": rows.completion_only_loss,
+        "assistant_only_loss": rows.assistant_only_loss,
     }
-    trainer = loop.build_trainer(unrepeated_rows_trainer(SFTTrainer), SFTConfig, data, own)
+    trainer_class = unrepeated_rows_trainer(SFTTrainer)
+    trainer = loop.build_trainer(trainer_class, SFTConfig, rows.train, own, rows.held_out)
     if params.packing:
         loop.replan(trainer, resolve_schedule(schedule, params, len(trainer.train_dataset)))
-    loop.run(trainer, data)
-
-
-def _check_assistant_mask(tokenizer: Any) -> None:
-    """Check that the chat template marks the assistant's tokens."""
-    from trl.chat_template_utils import get_training_chat_template, has_generation_markers
-
-    from posttrain.runtime.errors import StepError
-
-    if has_generation_markers(tokenizer.chat_template):
-        return
-    try:
-        get_training_chat_template(tokenizer)  # TRL adds the markers to published templates that it knows
-    except ValueError:
-        raise StepError(
-            "the chat template does not mark the assistant's tokens, so the loss cannot be limited to them",
-            "put {% generation %} before the assistant's text and {% endgeneration %} after its end token, or"
-            " set `loss_on: all` to train on the whole text",
-        ) from None
+    loop.run(trainer, rows.data)

@@ -6,7 +6,12 @@ from pydantic import Field
 
 from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.step_context import StepContext
-from posttrain.runtime.training.preference_training import PAIR_COLUMNS, import_experimental, train_on_pairs
+from posttrain.runtime.training.preference_training import (
+    PAIR_COLUMNS,
+    PAIR_EVAL_METRICS,
+    import_experimental,
+    train_on_pairs,
+)
 from posttrain.runtime.training.step_arithmetic import row_schedule
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
 from posttrain.spec.extension import Footprint, Method
@@ -36,7 +41,7 @@ class SimpoParams(RowParams):
 
 EXTENSION = Method(
     name="simpo",
-    version=4,
+    version=5,
     summary="Simple preference optimization (SimPO), on pairs, without a reference model.",
     params=SimpoParams,
     stack=STACK,
@@ -45,6 +50,7 @@ EXTENSION = Method(
     batch_level_loss=lambda _: False,
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2),
+    eval_metrics=PAIR_EVAL_METRICS,
     schedule=row_schedule,
     trl="CPOConfig",
 )

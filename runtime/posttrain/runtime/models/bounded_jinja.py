@@ -6,11 +6,9 @@ succeeds or fails on every machine alike. Operations whose result can be much la
 as a repetition or a text format, are estimated before they run.
 """
 
-import re
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from functools import wraps
-from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, GeneratorType
+from types import BuiltinFunctionType, BuiltinMethodType, FunctionType
 from typing import Any, cast
 
 from jinja2 import Environment, Template, nodes, pass_context
@@ -19,84 +17,15 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-from posttrain.runtime.errors import StepError
+from posttrain.runtime.models.template_budget import Budget, check_arguments, check_product, too_much
 
 MAX_TEMPLATE_CHARS = 1_000_000
-# The limit of one rendering: a fixed part, and a part for each character or item of its input.
-_BASE_UNITS, _UNITS_PER_INPUT = 10_000_000, 200
-_MAX_INTEGER_BITS = 4096
-_MAX_WIDTH = 100_000
 _CHARGE, _LOOP, _STEP = "posttrain_charge", "posttrain_loop", "posttrain_step"
 # These format or repeat by an integer argument.
 _WIDTH_FILTERS = frozenset({"center", "indent", "batch", "slice", "wordwrap", "tojson", "truncate"})
-_LONG_NUMBER = re.compile(r"\d{6}")
-_NESTED_FIELD = re.compile(r"\{[^{}]*:[^{}]*\{")
 _MACRO_UNITS = 20  # a call takes as long as this many steps of a loop
 # What Jinja passes to filters in addition to their arguments.
 _NOT_VALUES = (Environment, Context, nodes.EvalContext)
-
-
-class TemplateLimitError(StepError):
-    """The template does too much work for one conversation."""
-
-
-def _too_much(what: str) -> TemplateLimitError:
-    return TemplateLimitError(
-        f"the chat template {what}",
-        "fix the template: look for a loop, a repetition or a recursion that grows without need",
-    )
-
-
-class _Budget(threading.local):
-    """The work that is left to the rendering in this thread."""
-
-    left: int = _BASE_UNITS
-
-    def __init__(self) -> None:
-        # The sizes of containers by id. The containers are referenced, so that no id is used again.
-        self.sizes: dict[int, tuple[Any, int]] = {}
-
-    def reset(self, given: Any = None) -> None:
-        self.sizes = {}
-        self.left = _BASE_UNITS + _UNITS_PER_INPUT * self._size(given)
-
-    def spend(self, units: int) -> None:
-        self.left -= units
-        if self.left < 0:
-            raise _too_much("does more work for one conversation than its length can explain")
-
-    def charge(self, value: Any) -> Any:
-        """Spend the size of a value, and return the value."""
-        if isinstance(value, GeneratorType):
-            return self._charged_items(value)
-        self.spend(1 + self._size(value))
-        return value
-
-    def _charged_items(self, values: Iterable[Any]) -> Iterator[Any]:
-        for value in values:
-            yield self.charge(value)
-
-    def _size(self, value: Any, depth: int = 0) -> int:
-        """The characters and items of a value. Shared parts count as often as they occur."""
-        if isinstance(value, str | bytes):
-            return len(value)
-        if isinstance(value, Namespace):
-            # Its text contains the texts of its values, which can contain it.
-            raise TemplateLimitError("the chat template outputs a namespace", "output its values")
-        if isinstance(value, Mapping):
-            parts: Iterable[Any] = [*value.keys(), *value.values()]
-        elif isinstance(value, list | tuple | set | frozenset):
-            parts = value
-        else:
-            return 1
-        known = self.sizes.get(id(value))
-        if known is not None and len(known[0]) == len(value):
-            return known[1]
-        if depth > 200:
-            raise _too_much("nests values more than 200 levels deep")
-        size = 1 + sum(self._size(part, depth + 1) for part in parts)
-        self.sizes[id(value)] = value, size
-        return size
 
 
 class _BoundedTemplate(Template):
@@ -110,7 +39,7 @@ class _BoundedTemplate(Template):
 class _Filters(dict[str, Any]):
     """The filters of an environment. Each one that is added gets a limit."""
 
-    def __init__(self, filters: Mapping[str, Any], budget: _Budget) -> None:
+    def __init__(self, filters: Mapping[str, Any], budget: Budget) -> None:
         super().__init__()
         self._budget = budget
         for name, function in filters.items():
@@ -123,7 +52,7 @@ class _Filters(dict[str, Any]):
         def limited(*args: Any, **options: Any) -> Any:
             values = [arg for arg in (*args, *options.values()) if not isinstance(arg, _NOT_VALUES)]
             budget.spend(1 + sum(len(value) for value in values if isinstance(value, str)))
-            _check_arguments(name, values, budget, widths=name in _WIDTH_FILTERS)
+            check_arguments(name, values, budget, widths=name in _WIDTH_FILTERS)
             return budget.charge(function(*args, **options))
 
         super().__setitem__(name, limited)
@@ -137,7 +66,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.budget = _Budget()
+        self.budget = Budget()
         self.filters: Any = _Filters(self.filters, self.budget)
         dict.update(
             self.filters,
@@ -147,7 +76,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         if len(source) > MAX_TEMPLATE_CHARS:
-            raise _too_much(f"has {len(source)} characters; the limit is {MAX_TEMPLATE_CHARS}")
+            raise too_much(f"has {len(source)} characters; the limit is {MAX_TEMPLATE_CHARS}")
         self.budget.reset()  # constant expressions are evaluated while the template is compiled
         template = super()._parse(source, name, filename)
         _Limiter().visit(template)
@@ -156,10 +85,10 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         if operator in ("*", "**"):
-            _check_product(operator, left, right, self.budget)
+            check_product(operator, left, right, self.budget)
         elif operator == "%" and isinstance(left, str):
             parts = cast(tuple[Any, ...], right) if isinstance(right, tuple) else (right,)
-            _check_arguments("format", [left, *parts], self.budget, widths=True)
+            check_arguments("format", [left, *parts], self.budget, widths=True)
         return self.budget.charge(super().call_binop(context, operator, left, right))
 
     def call(self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
@@ -167,9 +96,9 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         values = [*args, *kwargs.values()]
         if isinstance(of, str | bytes | int | list | tuple | Mapping):
             self.budget.charge(of)
-            _check_arguments(getattr(__obj, "__name__", ""), [of, *values], self.budget, widths=True)
+            check_arguments(getattr(__obj, "__name__", ""), [of, *values], self.budget, widths=True)
         elif isinstance(__obj, FunctionType | BuiltinFunctionType | BuiltinMethodType):
-            _check_arguments("", values, self.budget, widths=True)
+            check_arguments("", values, self.budget, widths=True)
         result = super().call(__context, __obj, *args, **kwargs)
         return result if isinstance(result, Namespace) else self.budget.charge(result)
 
@@ -182,7 +111,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
         @wraps(wrapped)
         def limited(*args: Any, **kwargs: Any) -> str:
-            _check_arguments("format", [text, *args, *kwargs.values()], self.budget, widths=True)
+            check_arguments("format", [text, *args, *kwargs.values()], self.budget, widths=True)
             return wrapped(*args, **kwargs)
 
         return limited
@@ -247,59 +176,3 @@ def _filtered(node: Any, name: str, *args: nodes.Expr) -> nodes.Filter:
 def _step(node: nodes.Node, units: int = 0) -> nodes.Stmt:
     units += sum(len(data.data) for data in node.find_all(nodes.TemplateData))
     return nodes.ExprStmt(_filtered(nodes.Const(units, lineno=node.lineno), _STEP), lineno=node.lineno)
-
-
-def _check_product(operator: str, left: Any, right: Any, budget: _Budget) -> None:
-    """Check the size of a product before it is computed."""
-    if isinstance(left, int) and isinstance(right, int):
-        bits = left.bit_length() * right if operator == "**" else left.bit_length() + right.bit_length()
-        if bits > _MAX_INTEGER_BITS:
-            raise _too_much(f"computes an integer of more than {_MAX_INTEGER_BITS} bits")
-        return
-    for value, count in ((left, right), (right, left)):
-        if isinstance(value, str | bytes | list | tuple) and isinstance(count, int):
-            budget.spend(max(0, len(value) * count))
-
-
-def _check_arguments(name: str, values: Sequence[Any], budget: _Budget, *, widths: bool) -> None:
-    """Check the arguments of a function whose result can be much larger than them."""
-    if widths and any(isinstance(value, int) and value > _MAX_WIDTH for value in values):
-        raise _too_much(f"has a number greater than {_MAX_WIDTH} as a width or a count")
-    if any(isinstance(value, Namespace) for value in values):
-        raise TemplateLimitError("the chat template outputs a namespace", "output its values")
-    texts = [value for value in values if isinstance(value, str | bytes)]
-    if name in ("format", "format_map") and texts and _formats_widely(str(texts[0]), texts[1:]):
-        raise _too_much("formats a text with a width of more than 5 digits")
-    if name in ("replace", "translate", "expandtabs", "indent", "join") and texts:
-        budget.spend(_estimated_size(name, values))
-
-
-def _formats_widely(text: str, others: Sequence[str | bytes]) -> bool:
-    if _LONG_NUMBER.search(text):
-        return True
-    # The width can be an argument, also one that is a text.
-    nested = _NESTED_FIELD.search(text) is not None
-    return nested and any(isinstance(other, str) and _LONG_NUMBER.match(other.strip()) for other in others)
-
-
-def _estimated_size(name: str, values: Sequence[Any]) -> int:
-    """The size of the result of these functions, or a bound on it. The first value is the text."""
-    first = values[0]
-    others = [value for value in values[1:] if not isinstance(value, bool)]
-    if name == "translate":
-        tables = [value for value in others if isinstance(value, Mapping)]
-        longest = max((len(v) for t in tables for v in t.values() if isinstance(v, str)), default=1)
-        return len(first) * longest
-    if name == "join":
-        separator, items = (
-            (first, others[0]) if isinstance(first, str) else (others[0] if others else "", first)
-        )
-        return len(separator) * len(items) if isinstance(items, Sized) and isinstance(separator, str) else 0
-    widths = [
-        len(value) if isinstance(value, str) else value for value in others if isinstance(value, str | int)
-    ]
-    if name == "replace":
-        old, new = [*[value for value in others if isinstance(value, str)], "", ""][:2]
-        return (first.count(old) if isinstance(first, str) else 0) * len(new)
-    marks = first.count("\n") + 1 if name == "indent" else first.count("\t")
-    return marks * max(widths, default=8)

@@ -7,7 +7,13 @@ from typing import Any
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.errors import StepError
-from posttrain.runtime.models import model_origin, peft_adapters, quantization
+from posttrain.runtime.models import (
+    model_origin,
+    parameter_freezing,
+    peft_adapters,
+    peft_config,
+    quantization,
+)
 from posttrain.runtime.models.peft_adapters import CAUSAL_LM, SEQ_CLS
 from posttrain.runtime.models.pretrained_weights import (
     format_names,
@@ -17,7 +23,8 @@ from posttrain.runtime.models.pretrained_weights import (
 )
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.architectures.unsupported_checkpoints import quantized_weights
-from posttrain.spec.step_params.train_params import AdapterOptions, TrainStepParams
+from posttrain.spec.step_params.adapter_options import AdapterOptions
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 _TOKENIZER_ADVICE = "download or save the tokenizer files again, or set `tokenizer` for the model"
 # Generic classes, which tokenizer.json defines completely. AutoTokenizer would replace them by the
@@ -62,6 +69,8 @@ def _load_start(
         stored = model.dtype
         if context.params.weights_dtype == "float32":
             model = model.float()
+        if adapter is not None:
+            parameter_freezing.freeze_parameters(model, adapter)
         return StartingModel(model, tokenizer, None, None, stored if stored != model.dtype else None)
     quantize = quantization.quantization_type(adapter, folder)
     if _continues_adapter(folder, adapter, task):
@@ -73,14 +82,14 @@ def _load_start(
     return StartingModel(
         model,
         tokenizer,
-        peft_adapters.new_lora_config(adapter, model, task),
+        peft_config.new_adapter_config(adapter, model, tokenizer, task),
         peft_adapters.product_key(folder),
     )
 
 
 def _check_full_precision(folder: Path) -> None:
     """Raise StepError for a checkpoint that was published with quantized weights."""
-    method = quantized_weights(atomic_io.read_json(_full_weights_below(folder) / "config.json") or {})
+    method = quantized_weights(atomic_io.read_json(full_weights_below(folder) / "config.json") or {})
     if method is not None:
         raise StepError(
             f"the model's weights are quantized ({method}): training or merging them loses precision",
@@ -92,13 +101,13 @@ def _check_full_precision(folder: Path) -> None:
 def _warn_about_ignored_weights(context: StepContext, model: Any, folder: Path) -> None:
     # A product of an adapter is merged, or stays an adapter on its base model.
     loaded = model.get_base_model() if hasattr(model, "get_base_model") else model
-    ignored = ignored_weights(loaded, _full_weights_below(folder))
+    ignored = ignored_weights(loaded, full_weights_below(folder))
     if ignored:
         message = f"transformers does not load {format_names(ignored)}; the trained model lacks them"
         context.events.emit("warning", message=message, advice="use another model if you need them")
 
 
-def _full_weights_below(folder: Path) -> Path:
+def full_weights_below(folder: Path) -> Path:
     """The folder of the full weights under all adapters of a product."""
     while peft_adapters.is_adapter(folder):
         folder = peft_adapters.base_model_dir(folder)
@@ -158,6 +167,12 @@ def load_checkpoint(context: StepContext[TrainStepParams], checkpoint: Path) -> 
     from peft import PeftModel
 
     folder, adapter = context.inputs["model"], context.params.adapter
+    if adapter is not None and adapter.changes_base and not _continues_adapter(folder, adapter, CAUSAL_LM):
+        raise StepError(
+            f"a checkpoint of an adapter with `init_lora_weights: {adapter.init_lora_weights}` cannot be"
+            " loaded: it depends on the changed base weights of the running stage",
+            "wait until the stage has finished",
+        )
     continues = _continues_adapter(folder, adapter, CAUSAL_LM)
     below = peft_adapters.base_model_dir(folder) if continues else folder
     base = load_model(below)

@@ -10,9 +10,16 @@ from posttrain.spec.step_params.artifact_params import ModelStepParams
 ORIGIN_FILE = "origin.json"
 
 
-def write_origin(folder: Path, declared: ModelStepParams, revision: str | None) -> None:
-    """Record the origin of a declared model, for exports of models that derive from it."""
-    about = {"from": declared.from_, "revision": revision, "quantize": declared.quantize}
+def write_origin(
+    folder: Path, declared: ModelStepParams, revision: str | None, embeddings: int | None = None
+) -> None:
+    """Record the origin of a declared model, for exports of models that derive from it.
+
+    `embeddings` is their number, if the recipe adds tokens.
+    """
+    about: dict[str, Any] = {"from": declared.from_, "revision": revision, "quantize": declared.quantize}
+    if embeddings is not None:
+        about["embeddings"] = embeddings
     atomic_io.write_json(folder / ORIGIN_FILE, about)
 
 

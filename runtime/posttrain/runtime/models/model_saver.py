@@ -1,13 +1,16 @@
 """Saves the product of a training stage: full weights or an adapter, with tokenizer and chat template."""
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.errors import StepError
-from posttrain.runtime.models import peft_adapters
+from posttrain.runtime.models import adapter_conversion, peft_adapters
+
+# Parts of the names of parameters that PEFT adds to a model.
+_ADAPTER_PARTS = (".lora_", ".ia3_", ".oft_", ".vera_", ".modules_to_save.", ".trainable_tokens_delta.")
 
 
 def save_trained(
@@ -18,12 +21,15 @@ def save_trained(
     out: Path,
     weights: Any = None,
     stored: Any = None,
+    initial: Mapping[str, Any] | None = None,
 ) -> dict[str, int]:
     """Save a trained model to `out`. Returns its number of parameters and of trained parameters.
 
     `weights` holds the full weights if the model itself is sharded. `stored` is the dtype to save in, if the
-    model was trained in a wider dtype.
+    model was trained in a wider dtype. `initial` holds the matrices of an adapter at its start, if its
+    initialization changed the base weights.
     """
+    counts = parameter_counts(model)
     _check_finite(model.named_parameters() if weights is None else weights.items())
     if stored is not None:
         if weights is None:
@@ -41,13 +47,15 @@ def save_trained(
             atomic_io.write_json(scratch / "config.json", config, sync=False)
     else:
         peft_adapters.save_adapter(model, scratch, base, **state)
+        if initial is not None:
+            adapter_conversion.convert_saved_adapter(scratch, initial)
     _reset_tokenizer_state(tokenizer)
     tokenizer.save_pretrained(scratch)
     # The trainer's arguments are not part of the model.
     (scratch / "training_args.bin").unlink(missing_ok=True)
     for path in sorted(scratch.iterdir()):
         shutil.move(path, out / path.name)
-    return parameter_counts(model)
+    return counts
 
 
 def _check_finite(weights: Iterable[tuple[str, Any]]) -> None:
@@ -85,9 +93,13 @@ def parameter_counts(model: Any) -> dict[str, int]:
     """Return the number of parameters of a model without its adapter, and of trained parameters."""
     weights = list(model.named_parameters())
     return {
-        "parameters": sum(_num_elements(weight) for name, weight in weights if ".lora_" not in name),
+        "parameters": sum(_num_elements(weight) for name, weight in weights if not _is_added(name)),
         "trained_parameters": sum(_num_elements(weight) for _, weight in weights if weight.requires_grad),
     }
+
+
+def _is_added(name: str) -> bool:
+    return any(part in name for part in _ADAPTER_PARTS)
 
 
 def _num_elements(weight: Any) -> int:

@@ -69,7 +69,8 @@ def ignored_weights(model: Any, folder: Path) -> list[str]:
     found: list[str] = []
     for path in sorted(folder.glob("*.safetensors")) if patterns else ():
         with safe_open(path, "pt") as file:
-            found += [name for name in file.keys() if any(one.search(name) for one in patterns)]  # noqa: SIM118
+            names: list[str] = file.keys()
+        found += [name for name in names if any(one.search(name) for one in patterns)]
     return [name for name in found if not _CONSTANTS.search(name)]
 
 

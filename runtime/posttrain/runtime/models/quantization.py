@@ -5,7 +5,7 @@ from typing import Any
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.models import model_origin, peft_adapters
-from posttrain.spec.step_params.train_params import AdapterOptions
+from posttrain.spec.step_params.adapter_options import AdapterOptions
 
 
 def quantization_type(adapter: AdapterOptions, folder: Path) -> str:

@@ -8,12 +8,12 @@ from posttrain.spec.architectures.transformers_config import transformers_config
 from posttrain.spec.model_declaration import RandomInit
 
 
-def random_model(declared: RandomInit, tokenizer: Any, seed: int) -> Any:
-    """Create the model, with weights that depend on the seed."""
+def random_model(declared: RandomInit, tokenizer: Any, vocabulary: int, seed: int) -> Any:
+    """Create the model with a number of embeddings, with weights that depend on the seed."""
     from transformers import AutoConfig, AutoModelForCausalLM, set_seed
 
     set_seed(seed)
-    config = AutoConfig.for_model(**_model_config(declared, len(tokenizer)))
+    config = AutoConfig.for_model(**_model_config(declared, vocabulary))
     config.pad_token_id = tokenizer.pad_token_id
     config.eos_token_id = tokenizer.eos_token_id
     config.bos_token_id = tokenizer.bos_token_id

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from posttrain.runtime.chat_prompts import row_prompt
 from posttrain.runtime.environments.episode_runner import EnvironmentSession
 from posttrain.runtime.environments.episode_tokens import GeneratedTurns, TokenizedEpisode, run_token_episodes
 from posttrain.runtime.models.context_length import context_length
@@ -52,7 +53,7 @@ def rollout_episodes(
     setup: EpisodeSetup, policy: TurnGenerator, rows: Sequence[Mapping[str, Any]], device: Any
 ) -> tuple[GeneratedCompletions, list[dict[str, Any]]]:
     """Run an episode for each row. Returns the tokens of all episodes, and the outcome of each."""
-    played = run_token_episodes(setup.world, setup.seed, rows, [row["prompt"] for row in rows], policy)
+    played = run_token_episodes(setup.world, setup.seed, rows, [row_prompt(row) for row in rows], policy)
     return _pad_episodes(played.episodes, policy.tokenizer.pad_token_id, device), played.outcomes
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from posttrain.runtime.chat_prompts import row_prompt
 from posttrain.runtime.ppo.actor_critic import backbone_of, hidden_states, unwrap_adapter
 from posttrain.runtime.ppo.env_rollout import EpisodeSetup, TurnGenerator, rollout_episodes
 from posttrain.runtime.ppo.gae import adapt_kl_coef
@@ -146,7 +147,7 @@ class PpoUpdater:
             generator = TurnGenerator(policy, tokenizer, self._settings.sampling, seed, device)
             generated, outcomes = rollout_episodes(self._episode_setup, generator, rows, device)
             return generated, {EPISODES: outcomes}
-        prompts = [row["prompt"] for row in rows]
+        prompts = [row_prompt(row) for row in rows]
         return generate_completions(policy, tokenizer, prompts, self._settings.sampling, seed, device), {}
 
     def _score_completions(

@@ -4,17 +4,23 @@ A cast never rounds a value, drops it or makes it null. A value that does not fi
 names the row.
 """
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
+from posttrain.runtime.chat_prompts import TOOLS
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.message_columns import convert_messages, parse_turns, read_json_column, set_columns
 from posttrain.runtime.sources.type_inference import is_readable_as, mismatch_message
-from posttrain.runtime.turn_fields import check_turn_fields
+from posttrain.runtime.turn_fields import LOST_FIELD_ADVICE, has_other_fields
 from posttrain.spec.column_types import Columns, Type
-from posttrain.spec.message_fields import MESSAGE_FIELDS
+from posttrain.spec.messages import without_nulls
 from posttrain.spec.sql_types import column_type, quote_identifier, sql_type, struct_fields
 
 _COLUMNS_PER_QUERY = 500
+_STRUCT_ARGUMENTS = re.compile(r'\barguments"? STRUCT\(')
+_TOOL_TYPES = ("any", "list<any>", "text")
 _JSON_TYPES = {
     "text": "'VARCHAR', 'BIGINT', 'UBIGINT', 'DOUBLE', 'BOOLEAN'",
     "integer": "'BIGINT', 'UBIGINT'",
@@ -25,10 +31,12 @@ _JSON_TYPES = {
 
 def load_json_columns(connection: Any, table: str, columns: Columns) -> None:
     """Create the table `source` from a table whose columns are all JSON."""
-    for name, type in columns.items():
-        if type == "messages":
-            check_turn_fields(connection, table, name)
-    for group in _column_groups(columns):
+    talks = [name for name, type in columns.items() if type == "messages"]
+    full = [name for name in talks if has_other_fields(connection, table, name)]
+    for name in full:
+        _convert_turns(connection, table, name)
+    others = {name: type for name, type in columns.items() if name not in full}
+    for group in _column_groups(others):
         bad = [f"count_if({_misfit_condition(name, columns[name])})" for name in group]
         counts = connection.execute(f"SELECT {', '.join(bad)} FROM {table}").fetchone()
         for name, count in zip(group, counts, strict=True):
@@ -37,7 +45,10 @@ def load_json_columns(connection: Any, table: str, columns: Columns) -> None:
     _create_source(
         connection,
         table,
-        {name: _cast_expression(quote_identifier(name), type) for name, type in columns.items()},
+        {
+            name: _cast_expression(quote_identifier(name), type) if name in others else quote_identifier(name)
+            for name, type in columns.items()
+        },
     )
 
 
@@ -59,8 +70,10 @@ def load_typed_columns(connection: Any, table: str, columns: Columns) -> None:
     sql_types = {str(row[0]): str(row[1]) for row in rows}
     check_columns_exist(columns, found)
     for name, type in columns.items():
-        if type == "messages" and _has_message_fields(sql_types[name]):
-            check_turn_fields(connection, table, name)
+        if type == "messages" and _has_turns(sql_types[name]):
+            _load_typed_turns(connection, table, name, sql_types[name])
+        elif name == TOOLS and type in _TOOL_TYPES and "STRUCT(" in sql_types[name]:
+            _load_typed_tools(connection, table, name)
         elif not is_readable_as(type, found[name]):
             raise StepError(mismatch_message(name, type, sql_types[name]))
     _create_source(
@@ -70,10 +83,44 @@ def load_typed_columns(connection: Any, table: str, columns: Columns) -> None:
     )
 
 
-def _has_message_fields(sql: str) -> bool:
-    """Whether a database type is a list of structs with `role` and `content` as text, and maybe more."""
+def _convert_turns(connection: Any, table: str, name: str, *, drop_nulls: bool = False) -> None:
+    """Parse turns with tool calls and other fields. Others take the faster casts."""
+    convert_messages(
+        connection, table, name, lambda turns: parse_turns(turns, drop_nulls=drop_nulls), LOST_FIELD_ADVICE
+    )
+
+
+def _load_typed_turns(connection: Any, table: str, name: str, sql: str) -> None:
     fields = struct_fields(sql.removesuffix("[]")) or {}
-    return sql.endswith("[]") and all(fields.get(name) == "VARCHAR" for name in MESSAGE_FIELDS)
+    if "content" not in fields or has_other_fields(connection, table, name):
+        # A column of structs has null for the arguments of the calls of other rows.
+        _convert_turns(connection, table, name, drop_nulls=_STRUCT_ARGUMENTS.search(sql) is not None)
+        return
+    turn = "{'role': turn.role, 'content': turn.content}"
+    column = quote_identifier(name)
+    connection.execute(
+        f"CREATE OR REPLACE TABLE {table} AS SELECT * REPLACE"
+        f" (list_transform({column}, lambda turn: {turn}) AS {column}) FROM {table}"
+    )
+
+
+def _load_typed_tools(connection: Any, table: str, name: str) -> None:
+    """Store the tools as JSON. A column of structs has null for the parameters of other tools."""
+    tools = [
+        None if value is None else json.dumps(without_nulls(value), ensure_ascii=False)
+        for _, value in read_json_column(connection, table, name, "row_number() OVER ()")
+    ]
+    set_columns(connection, table, {name: (tools, "any")})
+
+
+def _has_turns(sql: str) -> bool:
+    """Whether a database type can have messages: JSON, or a list of structs with a role."""
+    if sql in ("JSON", "JSON[]"):
+        return True
+    fields = struct_fields(sql.removesuffix("[]")) or {}
+    return sql.endswith("[]") and all(
+        fields.get(name) in known for name, known in (("role", ("VARCHAR",)), ("content", ("VARCHAR", None)))
+    )
 
 
 def check_columns_exist(columns: Columns, found: Columns) -> None:
@@ -153,7 +200,8 @@ def _cast_expression(value: str, type: Type) -> str:
         return value
     if type == "messages":  # a cast to a struct rejects other fields, even without a value
         turn = "{'role': turn ->> '$.role', 'content': turn ->> '$.content'}"
-        return f"list_transform(CAST({value} AS JSON[]), lambda turn: {turn})"
+        turns = f"list_transform(CAST({value} AS JSON[]), lambda turn: {turn})"
+        return f"CAST({turns} AS {sql_type(type)})"
     return f"({value} ->> '$')" if type == "text" else f"CAST({value} AS {sql_type(type)})"
 
 

@@ -78,7 +78,7 @@ def infer(params: Files, contents: Sequence[bytes]) -> InferredSchema:
         )
     if not rows:
         raise ValueError("the files have no rows")
-    columns = _declared_columns(params, infer_columns(rows), texts=_has_cells(kinds))
+    columns = _declared_columns(params, places, rows, texts=_has_cells(kinds))
     gaps = find_gaps(columns, places, rows)
     if params.columns is not None and not _has_cells(kinds):
         _check_columns_not_empty(gaps)
@@ -130,14 +130,19 @@ def _check_columns_not_empty(gaps: Mapping[str, NullStats]) -> None:
             raise ValueError(f"the column `{name}` is null in every row; correct `columns`")
 
 
-def _declared_columns(params: Files, inferred: Columns, *, texts: bool) -> Columns:
+def _declared_columns(
+    params: Files, places: Sequence[str], rows: Sequence[Mapping[str, Any]], *, texts: bool
+) -> Columns:
     """The declared columns, checked against the inferred ones. Without a declaration, the inferred ones."""
+    inferred = infer_columns(rows)
     if params.columns is None:
         return inferred
     declared = params.columns
     check_declared_columns(
         declared,
         {name: _csv_type(name, declared, inferred) if texts else inferred[name] for name in inferred},
+        places,
+        rows,
     )
     return declared
 

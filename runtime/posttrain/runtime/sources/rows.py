@@ -27,7 +27,8 @@ class InlineRows(Params, bare="rows"):
     )
 
     def check(self) -> None:
-        check_declared_columns(self.columns or {}, infer_columns(self.rows))
+        places = [f"row {number}" for number in range(1, len(self.rows) + 1)]
+        check_declared_columns(self.columns or {}, infer_columns(self.rows), places, self.rows)
 
 
 def columns(params: InlineRows) -> Columns:

@@ -5,7 +5,8 @@ from typing import Any, cast
 
 from posttrain.spec.column_types import Columns, Type, is_assignable
 from posttrain.spec.extension import NullStats
-from posttrain.spec.message_fields import MESSAGE_FIELDS, lost_field
+from posttrain.spec.message_fields import lost_field
+from posttrain.spec.messages import parse_message
 
 _NULL = "nothing"  # the type of a null, assignable to every other type
 
@@ -29,8 +30,9 @@ def infer_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
 
 
 _MESSAGE_ADVICE = (
-    "a message has `role` and `content`, both text, and no other keys, which would be lost; for turns with"
-    " other keys, declare the column as `any` and add the step"
+    "a message has `role` and `content` as text, and can have `reasoning_content`, `tool_calls`,"
+    " `tool_call_id`, `name`, `train` and `weight`; for turns with other keys, declare the column as `any`"
+    " and add the step"
     " `conversations: {column: ..., role_key: role, content_key: content, ignored_keys: [...]}`"
 )
 
@@ -63,9 +65,26 @@ def _list_type(values: list[Any]) -> Type:
 
 
 def _is_turn(value: Any) -> bool:
-    """Whether the value is a message: `role` and `content`, both text, and no other keys with a value."""
-    turn = cast(dict[str, Any], value) if isinstance(value, dict) else {}
-    return all(isinstance(turn.get(name), str) for name in MESSAGE_FIELDS) and lost_field(turn) is None
+    """Whether the value is a message: without unknown keys, and with well-formed tool calls if any."""
+    if not isinstance(value, dict) or "role" not in value:
+        return False
+    try:
+        parse_message(value)
+    except ValueError:
+        return False
+    return True
+
+
+def describe_bad_turn(name: str, places: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """The place of the first turn of a column that is not a message, and the cause."""
+    for place, row in zip(places, rows, strict=True):
+        turns: Any = row.get(name)
+        for number, turn in enumerate(turns if isinstance(turns, list) else [], 1):
+            try:
+                parse_message(turn)
+            except ValueError as error:
+                return f"{place}, `{name}`, turn {number}: {error}"
+    return None
 
 
 def turn_fields(places: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
@@ -109,11 +128,20 @@ def find_gaps(
     return gaps
 
 
-def check_declared_columns(declared: Columns, found: Columns) -> None:
+def check_declared_columns(
+    declared: Columns,
+    found: Columns,
+    places: Sequence[str] = (),
+    rows: Sequence[Mapping[str, Any]] = (),
+) -> None:
     """Raise ValueError when a declared column is missing or cannot be read as its declared type."""
     for name, type in declared.items():
         if name not in found:
             raise ValueError(f"missing column `{name}`; the rows have {', '.join(found) or 'none'}")
+        if type == "messages" and found[name] != type:
+            bad = describe_bad_turn(name, places, rows)
+            if bad is not None:
+                raise ValueError(f"{bad}; {_MESSAGE_ADVICE}")
         if not is_readable_as(type, found[name]):
             raise ValueError(mismatch_message(name, type, found[name]))
 

@@ -16,8 +16,14 @@ from posttrain.runtime.store import checkpoints
 from posttrain.runtime.training.early_stopping import EarlyStopping
 from posttrain.runtime.training.inloop_eval import build_evals, preserve_training_state
 from posttrain.runtime.training.inloop_generation import InLoopGenerator, open_generator
+from posttrain.runtime.training.validation_loss import (
+    HeldOutEvaluation,
+    evaluate_rows,
+    event_name,
+    saved_metrics,
+)
 from posttrain.spec.extension import Schedule
-from posttrain.spec.step_params.train_params import TrainStepParams
+from posttrain.spec.step_params.train_params import EVALUATION_DIR, TrainStepParams
 
 _STATE_FILE = "early_stopping.json"
 
@@ -34,7 +40,11 @@ class EvalCallback:
         self._tokenizer = deepcopy(tokenizer)
         options = context.params.evaluate
         self._every = options.eval_steps if options else 0
+        self._has_evals = options is not None and bool(options.evals)
         self._evals = build_evals(context, self._tokenizer) if is_rank_zero() else []
+        self._evaluates_rows = options is not None and options.metrics is not None
+        # The last evaluation of held-out rows, and its step.
+        self._held_out: tuple[int, HeldOutEvaluation] | None = None
         self.early_stopping = EarlyStopping(options) if options else None
         self.set_schedule(schedule)
 
@@ -56,15 +66,27 @@ class EvalCallback:
         """Evaluate the model after a step. Returns whether its weights must be saved as the best."""
         assert self.early_stopping is not None, "no evaluation is due without evals"
         began = time.monotonic()
-        with (
-            preserve_training_state(trainer.model),
-            open_generator(trainer, self._tokenizer, self._context.step.launch) as generator,
-        ):
-            metrics = broadcast(self._measure(generator, trainer.model))
-        values = {f"eval/{name}": value for name, value in metrics.items()}
+        with preserve_training_state(trainer.model):
+            metrics = self._evaluate_rows(step, trainer) if self._evaluates_rows else {}
+            generated = self._run_evals(trainer)
+        values = {event_name(name): value for name, value in metrics.items()}
+        values |= {f"eval/{name}": value for name, value in generated.items()}
         seconds = {"cost/eval_seconds": time.monotonic() - began}
         self._context.events.emit("metrics", step=step, values={**values, **seconds})
-        return self.early_stopping.update(step, metrics) and self.early_stopping.keeps_best
+        better = self.early_stopping.update(step, {**metrics, **generated})
+        return better and self.early_stopping.keeps_best
+
+    def _evaluate_rows(self, step: int, trainer: Any) -> dict[str, float]:
+        """Evaluate the held-out rows, and keep the result for the checkpoint of this step."""
+        found = evaluate_rows(trainer, self._context)
+        self._held_out = (step, found)
+        return found.values
+
+    def _run_evals(self, trainer: Any) -> dict[str, float]:
+        if not self._has_evals:
+            return {}
+        with open_generator(trainer, self._tokenizer, self._context.step.launch) as generator:
+            return broadcast(self._measure(generator, trainer.model))
 
     def _measure(self, generator: InLoopGenerator, model: Any) -> dict[str, float]:
         """Return the metrics on rank 0. The other processes generate for it."""
@@ -96,6 +118,19 @@ class EvalCallback:
     def save_state(self, checkpoint: Path) -> None:
         if self.early_stopping is not None:
             atomic_io.write_json(checkpoint / _STATE_FILE, self.early_stopping.state_dict(), sync=False)
+        if self._held_out is not None and self._held_out[0] == checkpoints.checkpoint_step(checkpoint):
+            self._held_out[1].save(checkpoint / EVALUATION_DIR)
+
+    def save_product(self, step: int, out: Path) -> dict[str, Any]:
+        """Copy the evaluation of the saved weights into the product. `step` is the last step of the training.
+
+        Returns the facts for the record of the product.
+        """
+        if not self._evaluates_rows or not is_rank_zero():
+            return {}
+        source = self.best_checkpoint() or self._context.checkpoints / f"checkpoint-{step}"
+        shutil.copytree(source / EVALUATION_DIR, out / EVALUATION_DIR)
+        return {"metrics": saved_metrics(out / EVALUATION_DIR)}
 
     def load_state(self, checkpoint: Path) -> None:
         if self.early_stopping is not None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from posttrain.runtime.engines.completion_log import Prompt
+from posttrain.runtime.chat_prompts import Prompt
 from posttrain.runtime.environments.eval_episodes import TokenCounter, run_episodes
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.evaluation import metric_tables

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
+from posttrain.runtime.chat_prompts import Prompt
 from posttrain.runtime.distributed.full_weights import unsharded_model
 from posttrain.runtime.distributed.process_group import all_gather, broadcast, is_rank_zero, rank, world_size
-from posttrain.runtime.engines.completion_log import Completion, CompletionLog, Prompt
+from posttrain.runtime.engines.completion_log import Completion, CompletionLog
 from posttrain.runtime.engines.engine_protocol import GenerationRequest, Share
 from posttrain.runtime.engines.transformers_generator import TransformersGenerator
 from posttrain.runtime.step_context import StopRequest

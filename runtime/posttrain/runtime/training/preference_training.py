@@ -9,7 +9,7 @@ from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.step_arithmetic import row_arguments
 from posttrain.runtime.training.training_params import RowParams
 from posttrain.spec.column_types import Columns
-from posttrain.spec.extension import Schedule
+from posttrain.spec.extension import EvalMetric, Schedule
 from posttrain.spec.step_params.train_params import TrainStepParams
 
 # The accepted column sets of pairs. Without a `prompt`, the shared first turns are the prompt.
@@ -17,6 +17,13 @@ PAIR_COLUMNS: tuple[Columns, ...] = (
     {"prompt": "text", "chosen": "text", "rejected": "text"},
     {"prompt": "messages", "chosen": "messages", "rejected": "messages"},
     {"chosen": "messages", "rejected": "messages"},
+)
+PAIR_EVAL_METRICS: tuple[EvalMetric, ...] = (
+    EvalMetric("eval_loss", lower_is_better=True),
+    EvalMetric("eval_rewards/accuracies", "rate"),
+    EvalMetric("eval_rewards/margins"),
+    EvalMetric("eval_rewards/chosen"),
+    EvalMetric("eval_rewards/rejected"),
 )
 # The modules of TRL's experimental methods.
 _EXPERIMENTAL: Mapping[str, str] = {
@@ -56,16 +63,26 @@ def train_on_pairs(
     from posttrain.runtime.models.model_loader import load_for_training
     from posttrain.runtime.models.peft_adapters import CAUSAL_LM, SEQ_CLS
     from posttrain.runtime.training.reference_model import load_named_reference
-    from posttrain.runtime.training.trainer_dataset import training_dataset
+    from posttrain.runtime.training.trainer_dataset import (
+        held_out_dataset,
+        rejected_rows_named,
+        training_dataset,
+    )
     from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
     from posttrain.runtime.training.validate_tokenized import context_length
-    from posttrain.runtime.trl_compat.pair_tokenization import pair_tokenizing_trainer
+    from posttrain.runtime.trl_compat.pair_tokenization import pair_tokenizing_trainer, render_pairs
 
     start = load_for_training(context, SEQ_CLS if scorer else CAUSAL_LM)
     data = training_dataset(context, start.tokenizer)
+    held_out = held_out_dataset(context, start.tokenizer, data)
     loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(data)), start)
+    given = data
     if hasattr(trainer, "tokenize_row"):  # an experimental trainer
         trainer = pair_tokenizing_trainer(trainer, rendered=not isinstance(data[0]["chosen"], str))
+        tables = {"the data": data, "`evaluate.data`": [] if held_out is None else held_out}
+        with rejected_rows_named(tables, start.tokenizer.chat_template):
+            given = render_pairs(data, start.tokenizer)
+            held_out = None if held_out is None else render_pairs(held_out, start.tokenizer)
     references = {"ref_model": load_named_reference(context)} if reference else {}
     own = {**row_arguments(params, context_length(start.model)), **own}
-    loop.run(loop.build_trainer(trainer, config, data, own, **references), data)
+    loop.run(loop.build_trainer(trainer, config, given, own, held_out, **references), data)

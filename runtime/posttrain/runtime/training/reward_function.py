@@ -5,12 +5,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from posttrain.runtime.chat_prompts import TEMPLATE_COLUMNS
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.models.eos_tokens import eos_token_ids
 from posttrain.runtime.rewards.engine.batch import EPISODES, TOKENS
 from posttrain.runtime.rewards.engine.graph import Graph, Scores, mean_of_present
 from posttrain.runtime.rewards.engine.reward_trace import RewardTrace
 from posttrain.runtime.training.training_loop import TrainingLoop
+from posttrain.spec.messages import turn_text
 
 _SAMPLES_PER_STEP = 2  # completions per step in the report
 _UNSCORED_BATCHES = 3  # consecutive batches without any score after which the stage fails
@@ -42,7 +44,7 @@ def score_function(graph: Graph, loop: TrainingLoop) -> Callable[..., list[float
         texts = [_plain_text(completion) for completion in completions]
         columns_read = {"completion": texts, **_graph_columns(graph, {**columns, "prompt": prompts})}
         columns_read[TOKENS] = _completion_lengths(columns["completion_ids"], ends)
-        groups = prompt_groups(prompts)
+        groups = prompt_groups(_whole_prompts(prompts, columns))
         if EPISODES in columns:
             # The decoded tokens of an episode include the observations, which are not the model's own text.
             columns_read |= {
@@ -78,6 +80,12 @@ def _graph_columns(graph: Graph, columns: dict[str, Any]) -> dict[str, Any]:
         else columns[name]
         for name in graph.columns
     }
+
+
+def _whole_prompts(prompts: Sequence[Any], columns: dict[str, Any]) -> list[Any]:
+    """The prompts with the tools and template arguments of their rows."""
+    more = [columns[name] for name in TEMPLATE_COLUMNS if name in columns]
+    return list(zip(prompts, *more, strict=True))
 
 
 def prompt_groups(prompts: Sequence[Any]) -> list[int]:
@@ -142,4 +150,4 @@ def _plain_text(turns: Any) -> Any:
     """Return the text of a prompt or completion, which may be a list of messages."""
     if not isinstance(turns, list):
         return turns
-    return "".join(str(turn["content"]) for turn in turns)
+    return "".join(turn_text(turn) for turn in turns)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.chat_prompts import TEMPLATE_COLUMNS, row_prompt
 from posttrain.runtime.environments.environment_factory import open_environment
 from posttrain.runtime.environments.episode_tokens import EpisodeBatch, run_token_episodes
 from posttrain.runtime.models.model_loader import StartingModel
@@ -12,7 +13,7 @@ from posttrain.runtime.trl_compat.grpo_episodes import patch_grpo_trainer
 from posttrain.runtime.trl_compat.rloo_episodes import patch_rloo_trainer
 from posttrain.runtime.trl_compat.rollout_decoding import patch_decoding
 from posttrain.runtime.trl_compat.rollout_positions import patch_positions
-from posttrain.runtime.trl_compat.rollout_prompts import patch_prompt_tokenization
+from posttrain.runtime.trl_compat.rollout_prompts import patch_prompt_tokenization, patch_row_tools
 from posttrain.runtime.trl_compat.turn_generation import TrainerGenerator
 from posttrain.runtime.trl_compat.vllm_bitsandbytes import disable_vllm_bitsandbytes
 from posttrain.runtime.trl_compat.vllm_random_state import seed_generations
@@ -27,6 +28,8 @@ from posttrain.spec.step_params.train_params import TrainStepParams
 def patch_prompts(context: StepContext[TrainStepParams], trainer: Any) -> None:
     """Patch how the trainer gets its prompts, and their positions; or episodes, in an environment."""
     patch_prompt_tokenization(trainer)
+    if any(name in trainer.train_dataset.column_names for name in TEMPLATE_COLUMNS):
+        patch_row_tools(trainer)
     patch_decoding(trainer)
     patch_positions(trainer)
     _patch_episodes(context, trainer)
@@ -55,8 +58,10 @@ def _patch_episodes(context: StepContext[TrainStepParams], trainer: Any) -> None
         return
     session, generator = open_environment(context), TrainerGenerator(trainer)
 
-    def play(rows: Sequence[Any], prompts: Sequence[Any]) -> EpisodeBatch:
-        return run_token_episodes(session, context.params.seed, rows, prompts, generator)
+    def play(rows: Sequence[Any]) -> EpisodeBatch:
+        return run_token_episodes(
+            session, context.params.seed, rows, [row_prompt(row) for row in rows], generator
+        )
 
     patch = patch_grpo_trainer if hasattr(trainer, "rollout_func") else patch_rloo_trainer
     patch(trainer, play)

@@ -167,8 +167,9 @@ def train_on_rollouts(
     own: dict[str, Any],
 ) -> None:
     """Train with a TRL trainer and its configuration class; `own` holds the arguments of the method."""
+    from posttrain.runtime.chat_prompts import row_prompt
+    from posttrain.runtime.distributed.vllm_node import use_vllm_server
     from posttrain.runtime.distributed.vllm_rollouts import max_model_length, vllm_trainer_arguments
-    from posttrain.runtime.distributed.vllm_server import run_vllm_server
     from posttrain.runtime.environments.environment_factory import environment_columns
     from posttrain.runtime.models.context_length import context_length
     from posttrain.runtime.models.model_loader import load_for_training
@@ -189,13 +190,10 @@ def train_on_rollouts(
     report_settings(context, "model", model_settings(start.model))
     use_named_reference(context, start)
     graph = Graph.from_step(context)
-    data = training_dataset(
-        context, start.tokenizer, ("prompt", *graph.columns, *environment_columns(context))
-    )
+    data = training_dataset(context, start.tokenizer, (*graph.columns, *environment_columns(context)))
     loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(data)), start)
-    longest = check_prompts(
-        data["prompt"], start.tokenizer, start.model, params.max_completion_length, loop.monitor
-    )
+    prompts = [row_prompt(row) for row in data]
+    longest = check_prompts(prompts, start.tokenizer, start.model, params.max_completion_length, loop.monitor)
     rewards = reward_function(graph, loop, params.num_generations)
     own, launch, room = {**rollout_arguments(params), **own}, context.step.launch, 0
     if launch.engine == "vllm":
@@ -209,7 +207,7 @@ def train_on_rollouts(
             evaluated=loop.eval_callback.longest_sequence(),
         )
         patch_vllm_start(start, launch, context.work / "scratch")
-    with run_vllm_server(context, room, loop.step) as server:
+    with use_vllm_server(context, room, loop.step) as server:
         own |= {**vllm_trainer_arguments(launch, own, room), **server}
         built = loop.build_trainer(trainer, config, data, own, reward_funcs=rewards)
         patch_vllm_generation(built)

@@ -1,10 +1,13 @@
 """The arithmetic of training steps: schedules, batches, and the trainer arguments that follow from them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from posttrain.runtime.catalog import CATALOG
+from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.training_params import ReferenceParams, RowParams, TrainingParams
-from posttrain.spec.extension import Schedule
+from posttrain.spec.extension import Method, Schedule
+from posttrain.spec.step_params.train_params import TrainStepParams
 
 # A LoRA adapter starts at zero and has few weights: it needs, and tolerates, about ten times the rate.
 ADAPTER_LEARNING_RATE_FACTOR = 10.0
@@ -52,6 +55,23 @@ def row_arguments(params: RowParams, context: int) -> dict[str, Any]:
         "per_device_train_batch_size": params.micro_batch_size or params.batch_size,
         "gradient_accumulation_steps": accumulation_steps(params.batch_size, params.micro_batch_size),
         "max_length": min(params.max_length, context),
+    }
+
+
+def evaluation_arguments(
+    context: StepContext[TrainStepParams], params: TrainingParams, own: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the trainer arguments for evaluations on held-out rows; `own` are those of the training.
+
+    Each row is evaluated alone, unless the loss compares rows or can be separated into those of the rows.
+    """
+    method = CATALOG.find("method", context.params.method)
+    assert isinstance(method, Method), "a training stage names a method"
+    # Without padding, TRL puts the rows of a batch into one sequence.
+    batched = method.batched_evaluation(params) and not own.get("padding_free")
+    return {
+        "per_device_eval_batch_size": own["per_device_train_batch_size"] if batched else 1,
+        **({"eval_packing": False} if "packing" in own else {}),
     }
 
 

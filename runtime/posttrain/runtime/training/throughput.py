@@ -12,12 +12,18 @@ class Throughput:
         self._rows = rows
         self._began = 0.0
         self._seconds = 0.0
-        self._tokens: float | None = None
+        self._tokens: float = 0
+
+    def start(self, tokens: float) -> None:
+        """Start at the tokens that the trainer has counted: not 0 where the checkpoint of a resumed stage has
+        its count."""
+        self._tokens = tokens
 
     def start_step(self) -> None:
         self._began = time.monotonic()
 
     def end_step(self) -> None:
+        _wait_for_gpu()
         self._seconds += time.monotonic() - self._began
 
     def pop_metrics(self, logs: Mapping[str, Any]) -> dict[str, float]:
@@ -29,11 +35,20 @@ class Throughput:
         if self._rows:
             metrics["cost/rows_per_second"] = self._rows / seconds
         tokens = logs.get("num_tokens")
-        if isinstance(tokens, int | float):
-            if self._tokens is not None:
-                metrics["cost/tokens_per_second"] = (tokens - self._tokens) / seconds
+        if isinstance(tokens, int | float) and tokens >= self._tokens:
+            metrics["cost/tokens"] = tokens - self._tokens
+            metrics["cost/tokens_per_second"] = metrics["cost/tokens"] / seconds
             self._tokens = tokens
         return metrics
+
+
+def _wait_for_gpu() -> None:
+    """Wait for the kernels of the step, which the CPU has only launched. The logs of the step, which read its
+    loss, would wait for them next."""
+    import torch
+
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
 
 
 def _peak_memory_mb() -> float:

@@ -40,6 +40,8 @@ class LoopProtocol(Protocol):
 
     def on_epoch_begin(self, number: int) -> None: ...
 
+    def on_pre_optimizer_step(self, step: int) -> None: ...
+
     def on_step_end(self, step: int, control: Any) -> None: ...
 
     def on_save(self, folder: Path) -> None: ...
@@ -51,6 +53,7 @@ def build_callback(loop: LoopProtocol) -> Any:
 
     class LoopCallback(TrainerCallback):
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            loop.throughput.start(state.num_input_tokens_seen)
             loop.on_train_begin()
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
@@ -61,6 +64,9 @@ def build_callback(loop: LoopProtocol) -> Any:
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             loop.throughput.start_step()
+
+        def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            loop.on_pre_optimizer_step(state.global_step)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             loop.throughput.end_step()

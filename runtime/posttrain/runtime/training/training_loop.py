@@ -14,8 +14,10 @@ from posttrain.runtime.distributed.strategy import (
 )
 from posttrain.runtime.distributed.vllm_rollouts import vllm_engine_arguments
 from posttrain.runtime.errors import Interrupted, StepError
+from posttrain.runtime.models import adapter_conversion
 from posttrain.runtime.models.model_loader import StartingModel
 from posttrain.runtime.models.model_saver import save_trained
+from posttrain.runtime.models.parameter_freezing import check_gradients
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.store import checkpoints
 from posttrain.runtime.training import checkpoint_extras, validate_tokenized
@@ -27,17 +29,25 @@ from posttrain.runtime.training.eval_callback import (
     latest_usable_checkpoint,
 )
 from posttrain.runtime.training.kernels import kernel_arguments, merge_trl_arguments
+from posttrain.runtime.training.loraplus import loraplus_trainer
 from posttrain.runtime.training.lr_schedule import lr_scheduler_arguments
 from posttrain.runtime.training.row_isolation import check_padding, check_row_isolation
-from posttrain.runtime.training.step_arithmetic import checkpoint_interval, resolve_learning_rate
+from posttrain.runtime.training.step_arithmetic import (
+    checkpoint_interval,
+    evaluation_arguments,
+    resolve_learning_rate,
+)
 from posttrain.runtime.training.throughput import Throughput
 from posttrain.runtime.training.trainer_callback import build_callback
+from posttrain.runtime.training.trainer_dataset import rejected_rows_named
 from posttrain.runtime.training.training_params import PromptParams, RowParams, TrainingParams
 from posttrain.runtime.trl_compat.checkpoint_weights import load_checkpoint_weights
 from posttrain.runtime.trl_compat.epoch_sampler import seed_sampler_by_epoch
 from posttrain.runtime.trl_compat.last_step_resume import TrainingComplete, run_trainer
+from posttrain.runtime.trl_compat.row_metrics import recording_trainer
 from posttrain.runtime.trl_compat.row_weighting import row_weighting_trainer
 from posttrain.runtime.trl_compat.sharded_reference_sync import sync_sharded_reference
+from posttrain.runtime.trl_compat.token_wrapper_attributes import expose_wrapped_attributes
 from posttrain.spec.extension import Schedule
 from posttrain.spec.step_params.train_params import TrainStepParams
 
@@ -93,6 +103,9 @@ class TrainingLoop:
             self.monitor.load_state_dict(checkpoint_extras.load_monitor_state(self.resume_checkpoint))
             self.eval_callback.load_state(self.resume_checkpoint)
         self.stopped = False
+        self._initial_matrices: dict[str, Any] | None = None
+        if start.base_key is not None:
+            expose_wrapped_attributes()
         validate_tokenized.check_tokenizer(start.model, start.tokenizer, self.monitor)
 
     def arguments(self, own: dict[str, Any]) -> dict[str, Any]:
@@ -136,21 +149,40 @@ class TrainingLoop:
         for name, value in self._step_arguments().items():
             setattr(trainer.args, name, self.context.params.trl.get(name, value))
 
-    def build_trainer(self, trainer: Any, config: Any, data: Any, own: dict[str, Any], **extra: Any) -> Any:
-        """Build a TRL trainer and its configuration; `extra` are further arguments of this trainer."""
+    def build_trainer(
+        self, trainer: Any, config: Any, data: Any, own: dict[str, Any], held_out: Any = None, **extra: Any
+    ) -> Any:
+        """Build a TRL trainer and its configuration; `extra` are further arguments of this trainer.
+
+        `held_out` are rows to evaluate, before tokenization.
+        """
         kind = row_weighting_trainer(trainer) if isinstance(self.params, RowParams) else trainer
-        return kind(
-            model=self.starting_model.model,
-            args=config(**self.arguments(own)),
-            train_dataset=data,
-            processing_class=self.starting_model.tokenizer,
-            peft_config=self.starting_model.adapter_config,
-            **extra,
-        )
+        adapter = self.context.params.adapter
+        if adapter is not None and adapter.loraplus_lr_ratio is not None:
+            kind = loraplus_trainer(kind, adapter.loraplus_lr_ratio)
+        arguments = self.arguments(own)
+        if held_out is not None:
+            kind, extra = recording_trainer(kind), {**extra, "eval_dataset": held_out}
+            arguments |= evaluation_arguments(self.context, self.params, arguments)
+        tables = {"the data": data, "`evaluate.data`": [] if held_out is None else held_out}
+        with rejected_rows_named(tables, self.starting_model.tokenizer.chat_template):
+            built = kind(
+                model=self.starting_model.model,
+                args=config(**arguments),
+                train_dataset=data,
+                processing_class=self.starting_model.tokenizer,
+                peft_config=self.starting_model.adapter_config,
+                **extra,
+            )
+        if held_out is not None:
+            validate_tokenized.validate_held_out_rows(built, len(held_out))
+        return built
 
     def run(self, trainer: Any, data: Any) -> None:
         """Validate the rows, train, and save the product. `data` is the dataset before tokenization."""
         self.trainer = trainer
+        if self._changes_base():
+            self._initial_matrices = adapter_conversion.initial_matrices(trainer.model)
         validate_tokenized.validate_tokenized_rows(trainer, data, self.monitor)
         if self.resume_checkpoint is not None:
             checkpoint_extras.restore_reference(self.resume_checkpoint, trainer)
@@ -158,6 +190,11 @@ class TrainingLoop:
         self._train(trainer)
         self._load_best_weights(trainer)
         self._save_product(trainer)
+
+    def _changes_base(self) -> bool:
+        """Whether a new adapter has changed the base weights that its product refers to."""
+        adapter, new = self.context.params.adapter, self.starting_model.adapter_config is not None
+        return adapter is not None and adapter.changes_base and new
 
     def _train(self, trainer: Any) -> None:
         if self.context.step.launch.strategy == "zero3":
@@ -185,6 +222,11 @@ class TrainingLoop:
             self.step == self.schedule.steps or self.eval_callback.should_stop
         ):
             raise TrainingComplete
+
+    def on_pre_optimizer_step(self, step: int) -> None:
+        """Called after the backward passes of a step; `step` counts the steps before it."""
+        if step == 0 and self.context.step.launch.strategy in ("single", "ddp"):
+            check_gradients(self.trainer.model)
 
     def on_epoch_begin(self, number: int) -> None:
         """Called before the sampler draws the order of an epoch."""
@@ -230,8 +272,10 @@ class TrainingLoop:
             self.context.out,
             weights=full_state_dict(trainer, self.context.step.launch),
             stored=self.starting_model.stored_dtype,
+            initial=self._initial_matrices,
         )
         self.context.facts.update(steps=self.step, **counts, **self.eval_callback.facts())
+        self.context.facts.update(self.eval_callback.save_product(self.step, self.context.out))
 
     def on_save(self, folder: Path) -> None:
         """Called when the trainer has written a checkpoint. It is valid once it is sealed."""

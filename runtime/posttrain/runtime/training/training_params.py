@@ -116,6 +116,7 @@ class TrainingParams(Params):
     )
 
     def check(self) -> None:
+        super().check()
         self._check_warmup()
         if self.min_lr_ratio and self.lr_scheduler_type not in _WITH_MINIMUM:
             raise ValueError(
@@ -275,6 +276,11 @@ class ReferenceParams(Params):
             " (1 - alpha) * reference. 1 replaces the reference. Requires ref_model_sync_steps."
         ),
     )
+
+    def check(self) -> None:
+        super().check()
+        if self.ref_model_sync_steps is None:
+            self.refuse_without_effect("ref_model_mixup_alpha", "without ref_model_sync_steps")
 
 
 STACK = ("torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "datasets", "numpy")

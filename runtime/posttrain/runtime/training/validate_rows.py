@@ -9,8 +9,10 @@ from typing import Any
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.turn_fields import check_row_turns
+from posttrain.runtime.turn_order import ROLES
 from posttrain.spec.column_types import Columns, Type, is_assignable
 from posttrain.spec.extension import Method
+from posttrain.spec.messages import turn_words
 
 Row = Mapping[str, Any]
 Turns = Sequence[Mapping[str, Any]]
@@ -18,7 +20,6 @@ Turns = Sequence[Mapping[str, Any]]
 _TARGET_COLUMNS = ("messages", "completion", "chosen", "rejected")
 # The columns that methods read, in addition to those that a reward reads.
 METHOD_COLUMNS = ("prompt", *_TARGET_COLUMNS, "text", "label")
-_ROLES = {"system", "developer", "user", "assistant", "tool"}
 
 
 def match_columns(rows: Sequence[Row], method: Method) -> Columns:
@@ -47,10 +48,11 @@ def validate_rows(rows: Sequence[Row], columns: Columns, method: Method, *, temp
     if talks and not template:
         raise StepError(
             f"the column `{talks[0]}` contains conversations, but the model has no chat template",
-            "set `chat_template` or `tags` in the model's declaration, or train on text columns",
+            "set `chat_template` (such as chatml) or `tags` of the model, or train on text columns",
         )
     for name in talks:
         _check_turns(rows, name)
+        _check_weights(rows, name, method)
     if "prompt" not in columns and "chosen" in columns and method.product == "policy":
         differ = (row["chosen"][0] != row["rejected"][0] for row in rows)
         advice = "the shared first turns are the prompt: start both with the user's turn"
@@ -88,9 +90,9 @@ def row_warnings(columns: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, st
 
 def _role_warnings(name: str, column: Sequence[Any]) -> Iterator[tuple[str, str]]:
     talks = [value for value in column if isinstance(value, list)]
-    roles = sorted({turn["role"] for turns in talks for turn in turns} - _ROLES)
+    roles = sorted({turn["role"] for turns in talks for turn in turns} - set(ROLES))
     if roles:
-        message = f"`{name}` has the roles {_format_names(roles)}, which chat templates may drop or reject"
+        message = f"`{name}` has the roles {_format_names(roles)}, which are not those of chat models"
         yield message, "rename the roles to system, user and assistant with the data step `conversations`"
     unanswered = sum(turns[-1]["role"] != "assistant" for turns in talks if turns)
     if name == "messages" and unanswered:
@@ -126,7 +128,7 @@ def _first_turn(turns: Any) -> Any:
 def _check_turns(rows: Sequence[Row], name: str) -> None:
     advice = "filter them out in the dataset's steps, or fix the source"
     _raise_for_rows(rows, (not row[name] for row in rows), f"no turns in `{name}`", advice)
-    wordless = (any(not isinstance(turn.get("content"), str) for turn in row[name]) for row in rows)
+    wordless = (any(not _has_words(turn) for turn in row[name]) for row in rows)
     _raise_for_rows(
         rows, wordless, f"a turn without text in `{name}`", "set `role` and `content` in every turn"
     )
@@ -134,7 +136,7 @@ def _check_turns(rows: Sequence[Row], name: str) -> None:
     if name not in _TARGET_COLUMNS:
         return
     roles = {turn["role"] for row in rows for turn in row[name]}
-    if not roles <= _ROLES:
+    if not roles <= set(ROLES):
         advice = (
             f"the roles are {_format_names(sorted(roles))}: rename them with the data step `conversations`"
         )
@@ -144,6 +146,19 @@ def _check_turns(rows: Sequence[Row], name: str) -> None:
     else:
         other = (row[name][-1]["role"] != "assistant" for row in rows)
         _raise_for_rows(rows, other, f"a `{name}` that does not end with an assistant turn", advice)
+
+
+def _has_words(turn: Mapping[str, Any]) -> bool:
+    return isinstance(turn.get("content"), str) or bool(turn.get("tool_calls"))
+
+
+def _check_weights(rows: Sequence[Row], name: str, method: Method) -> None:
+    """Refuse weights of turns that the loss of the method would ignore."""
+    if name in _TARGET_COLUMNS and not method.turn_weights:
+        weighted = (any("weight" in turn for turn in row[name]) for row in rows)
+        advice = "remove `train` and `weight` from the turns, or train with sft"
+        what = f"a turn with `train` or `weight` in `{name}`, which the loss of {method.name} ignores"
+        _raise_for_rows(rows, weighted, what, advice)
 
 
 def _raise_for_rows(rows: Sequence[Row], bad: Iterator[bool], what: str, advice: str) -> None:
@@ -159,7 +174,7 @@ def _drop_nulls_advice(name: str) -> str:
 
 
 def _joined_text(value: Any) -> str:
-    return value if isinstance(value, str) else "".join(turn["content"] for turn in value)
+    return value if isinstance(value, str) else "".join(map(turn_words, value))
 
 
 def _is_blank(value: Any) -> bool:
@@ -167,7 +182,7 @@ def _is_blank(value: Any) -> bool:
     if isinstance(value, str):
         return not value.strip()
     own = [turn for turn in value if turn["role"] == "assistant"] or value
-    return not any(turn["content"].strip() for turn in own)
+    return not any(turn_words(turn).strip() for turn in own)
 
 
 def _column_type(values: Iterator[Any]) -> Type:
@@ -185,7 +200,7 @@ def _column_type(values: Iterator[Any]) -> Type:
                 return "number"
             case str():
                 return "text"
-            case [{"role": _, "content": _}, *_]:
+            case [{"role": _, "content": _} | {"role": _, "tool_calls": _}, *_]:
                 return "messages"
             case _:
                 return "list<any>"

@@ -8,7 +8,7 @@ from posttrain.runtime.models.context_length import context_length
 from posttrain.runtime.prompt_tokenization import tokenize_prompts
 from posttrain.runtime.training.anomaly_monitor import AnomalyMonitor
 from posttrain.runtime.training.validate_rows import METHOD_COLUMNS, row_warnings
-from posttrain.runtime.trl_compat.unlabeled_rows import drop_unlabeled_rows
+from posttrain.runtime.trl_compat.unlabeled_rows import drop_unlabeled_rows, labeled_rows
 
 # The columns of tokens in the trainers' datasets: trained on, completions only, and already truncated.
 _TARGET_ID_COLUMNS = ("input_ids", "chosen_ids", "chosen_input_ids", "completion_ids")
@@ -77,6 +77,18 @@ def validate_tokenized_rows(trainer: Any, rows: Any, monitor: AnomalyMonitor) ->
             "raise max_length, or filter out long rows in the dataset's steps",
         )
     _check_eos(tokens, trainer.processing_class, monitor)
+
+
+def validate_held_out_rows(trainer: Any, total: int) -> None:
+    """Check that every held-out row has tokens with a loss. Evaluations are compared row by row."""
+    found = len(labeled_rows(trainer.eval_dataset))
+    limit = getattr(trainer.args, "max_length", None) or _NO_LIMIT
+    if found < total:
+        raise StepError(
+            f"{total - found} of {total} rows of `evaluate.data` have no tokens with a loss within {limit}"
+            " tokens",
+            "raise max_length, or filter out long rows in the dataset's steps",
+        )
 
 
 def _count_truncated(tokens: Any, limit: int, end: int) -> int:

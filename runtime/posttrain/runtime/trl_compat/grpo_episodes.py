@@ -12,11 +12,11 @@ from typing import Any
 from posttrain.runtime.environments.episode_tokens import EpisodeBatch
 from posttrain.runtime.rewards.engine.batch import EPISODES
 
-PlayFn = Callable[[Sequence[Any], Sequence[Any]], EpisodeBatch]
+PlayFn = Callable[[Sequence[Any]], EpisodeBatch]
 
 
 def patch_grpo_trainer(trainer: Any, play: PlayFn) -> None:
-    """Patch a GRPO trainer to train on the episodes that `play` returns for rows and their prompts."""
+    """Patch a GRPO trainer to train on the episodes that `play` returns for rows."""
     original_generate = trainer._generate_and_score_completions
     # The rows of the current generation, one for each completion.
     current: list[dict[str, Any]] = []
@@ -25,8 +25,8 @@ def patch_grpo_trainer(trainer: Any, play: PlayFn) -> None:
         current[:] = rows
         return original_generate(rows)
 
-    def rollout(prompts: list[Any], _: Any) -> dict[str, Any]:
-        return _rollout_fields(play(current, prompts))
+    def rollout(_prompts: list[Any], _trainer: Any) -> dict[str, Any]:
+        return _rollout_fields(play(current))
 
     trainer._generate_and_score_completions = generate_with_rows
     trainer.rollout_func = rollout

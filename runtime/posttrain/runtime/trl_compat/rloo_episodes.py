@@ -19,7 +19,7 @@ _MODEL_MASK_KEY = "own"  # key in the trainer's batch: 1 for each token that the
 
 
 def patch_rloo_trainer(trainer: Any, play: PlayFn) -> None:
-    """Patch an RLOO trainer to train on the episodes that `play` returns for rows and their prompts."""
+    """Patch an RLOO trainer to train on the episodes that `play` returns for rows."""
     _RlooEpisodes(trainer, play)
 
 
@@ -42,7 +42,7 @@ class _RlooEpisodes:
         trainer._compute_loss = self._compute_loss
 
     def _generate_and_score(self, rows: list[dict[str, Any]]) -> Any:
-        self._batch = self._play(rows, [row["prompt"] for row in rows])
+        self._batch = self._play(rows)
         self._model_mask = self._padded_model_mask()
         return {**self._original_generate(rows), _MODEL_MASK_KEY: self._model_mask}
 

@@ -44,7 +44,7 @@ def row_weighting_trainer(base: Any) -> Any:
             if not uneven:
                 loss = super().compute_loss(model, inputs, *args, **kwargs)
             else:
-                with _gathering_uneven_rows(self.accelerator):
+                with gathering_uneven_rows(self.accelerator):
                     loss = super().compute_loss(model, inputs, *args, **kwargs)
             return loss if weight is None else loss * weight
 
@@ -56,7 +56,7 @@ def _remove_repeated_rows(trainer: Any, micro_batches: list[dict[str, Any]], row
     size, processes = trainer.args.per_device_train_batch_size, trainer.accelerator.num_processes
     own, earlier = own_rows(trainer, rows), len(micro_batches) - 1
     micro_batches[-1] = {
-        name: _first_rows(value, max(own, 1), size) for name, value in micro_batches[-1].items()
+        name: first_rows(value, max(own, 1), size) for name, value in micro_batches[-1].items()
     }
     micro_batches[-1][_UNEVEN] = True
     mean = (earlier * size * processes + rows) / processes
@@ -75,7 +75,7 @@ def _row_count(micro_batch: dict[str, Any]) -> int:
     return next(len(value) for value in micro_batch.values() if getattr(value, "ndim", 0) > 0)
 
 
-def _first_rows(value: Any, count: int, size: int) -> Any:
+def first_rows(value: Any, count: int, size: int) -> Any:
     """Return the first rows of a value with `size` rows, or with two stacked parts of `size` rows."""
     import torch
 
@@ -88,7 +88,7 @@ def _first_rows(value: Any, count: int, size: int) -> Any:
 
 
 @contextmanager
-def _gathering_uneven_rows(accelerator: Any) -> Generator[None]:
+def gathering_uneven_rows(accelerator: Any) -> Generator[None]:
     """Let the accelerator gather tensors whose numbers of rows differ between the processes."""
     from accelerate.utils import recursively_apply
 

@@ -16,10 +16,11 @@ _IGNORE_INDEX = -100  # the label of a token that the loss ignores
 
 def drop_unlabeled_rows(trainer: Any) -> None:
     """Replace the trainer's dataset by its rows with tokens to train on, if its rows have labels."""
-    trainer.train_dataset = _labeled_rows(trainer.train_dataset)
+    trainer.train_dataset = labeled_rows(trainer.train_dataset)
 
 
-def _labeled_rows(data: Any) -> Any:
+def labeled_rows(data: Any) -> Any:
+    """Return the tokenized rows with tokens to train on. Rows without label columns are all returned."""
     names = [name for name in _LABEL_COLUMNS if name in data.column_names]
     if not names or len(data) == 0:
         return data

@@ -18,6 +18,8 @@ from typing import Any
 
 _PREFIX = "base_model.model."
 _MODULES_TO_SAVE = "modules_to_save.default."
+# Around the embeddings of which the adapter trains single rows, and of these rows.
+_TOKEN_ADAPTER, _TOKEN_ROWS = ".token_adapter", "trainable_tokens_delta"
 
 
 def patch_weight_sync(engine: Any) -> None:
@@ -49,10 +51,15 @@ def merged_weights(model: Any) -> Iterator[tuple[str, Any]]:
 
     layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, BaseTunerLayer)}
     for name, weight in model.named_parameters():
-        if model.prefix in name or "original_module" in name:
+        if any(part in name for part in (model.prefix, "original_module", _TOKEN_ROWS)):
             continue  # weights of the adapter, and originals that modules_to_save replaces
         owner = layers.get(name.partition(".base_layer")[0]) if ".base_layer." in name else None
-        plain = name.removeprefix(_PREFIX).replace(".base_layer", "").replace(_MODULES_TO_SAVE, "")
+        plain = (
+            name.removeprefix(_PREFIX)
+            .replace(".base_layer", "")
+            .replace(_MODULES_TO_SAVE, "")
+            .replace(_TOKEN_ADAPTER, "")
+        )
         yield plain, _synced_weight(owner, weight)
 
 
