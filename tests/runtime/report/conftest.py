@@ -281,6 +281,19 @@ class Browser:
     def move(self, x: float, y: float) -> None:
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Drag with the left button."""
+        middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+        for kind, (x, y) in (
+            ("mouseMoved", start),
+            ("mousePressed", start),
+            ("mouseMoved", middle),
+            ("mouseMoved", end),
+            ("mouseReleased", end),
+        ):
+            held = {"button": "left", "buttons": 1, "clickCount": 1} if kind != "mouseMoved" else {}
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **held)
+
     def press(self, key: str) -> None:
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key)

@@ -3,8 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from posttrain.runtime.report.conversation_turns import parse_messages, render_turns, split_episode
-from posttrain.runtime.report.run_record import Sample, StepEvents, Turn
+from posttrain.runtime.report.conversation_turns import parse_messages, render_turns, split_episode, turn_text
+from posttrain.runtime.report.events_reader import make_sample
+from posttrain.runtime.report.run_record import Sample, StepEvents, ToolCall, Turn
 from posttrain.runtime.report.sample_browser import samples_section
 
 TRANSCRIPT = [
@@ -18,6 +19,16 @@ WORLD = {"environment": {"kind": "guess"}}
 
 def test_messages_are_turns():
     assert [turn.role for turn in parse_messages(TRANSCRIPT)] == ["user", "assistant", "user", "assistant"]
+    call = {"function": {"name": "add", "arguments": '{"a": 1}'}}
+    (shown,) = parse_messages([{"role": "assistant", "content": None, "tool_calls": [call]}])
+    assert (shown.role, shown.text) == ("assistant", "")
+    assert shown.calls == (ToolCall(name="add", arguments='{"a": 1}'),)
+    assert turn_text(shown) == 'add({"a": 1})'
+    odd = {
+        "role": "assistant",
+        "tool_calls": [3, {"function": None}, {"function": {"name": "f", "arguments": {"a": 1}}}],
+    }
+    assert parse_messages([odd])[0].calls == (ToolCall(name="f", arguments='{"a": 1}'),)
     parts = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
     assert parse_messages(parts) == (Turn(role="user", text="a\nb"),)
     assert parse_messages([{"role": None, "content": None}]) == (Turn(role="", text=""),)
@@ -109,3 +120,25 @@ def test_a_stage_without_an_environment_has_plain_completions(run_builder, make)
     (sample,) = run_builder.record().steps[0].events.samples
     assert sample.turns == ()
     assert sample.completion == "a\nuser\nb"
+
+
+def test_calls_and_reasoning_are_folded_and_bounded():
+    call = ToolCall(name="<add>", arguments="x" * 1000)
+    turn = Turn(role="assistant", text="done", calls=(call,) * 30, reasoning="think <b>")
+    found = render_turns([turn], 500, episode=False)
+    assert found.count("<summary>Tool call: &lt;add&gt;</summary>") == 20
+    assert "10 more calls are not shown" in found
+    assert "Reasoning, 2 words" in found
+    assert "think &lt;b&gt;" in found
+    assert "x" * 501 not in found
+
+
+def test_a_prompt_of_messages_shows_the_roles(make):
+    prompt = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1+1="}]
+    sample = make_sample({"prompt": prompt, "completion": "2", "values": {}}, False)
+    card = str(shown(make, sample))
+    assert "Prompt, 2 messages" in card
+    assert [card.index(f"<h4>{role}</h4>") for role in ("System", "User")] == sorted(
+        card.index(f"<h4>{role}</h4>") for role in ("System", "User")
+    )
+    assert "<pre" in card

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from posttrain.runtime.report.axis_scale import Scale, padded_range, tick_text, ticks
 from posttrain.runtime.report.curve_data import MAX_POINTS, build_curve, downsample, moving_average
-from posttrain.runtime.report.line_chart import StepMarkers, curve_json, draw_chart
-from posttrain.runtime.report.markup import script_json
+from posttrain.runtime.report.line_chart import StepMarkers, draw_chart
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 modest = st.floats(-1e6, 1e6)
@@ -68,7 +67,7 @@ def test_values_that_are_no_numbers_are_counted_and_break_the_line():
     points = tuple((float(s), math.nan if s in (3, 4) else 1.0 * s) for s in range(8))
     found = build_curve("loss", points)
     assert (found.nonfinite, found.total, len(found.x)) == ((3.0, 4.0), 8, 6)
-    drawn = draw_chart(found, "loss", StepMarkers(), 0)
+    drawn = draw_chart(found, "loss", StepMarkers())
     line = drawn.split('<path d="')[1].split('"')[0]
     assert line.count("M") == 2
     assert drawn.count('class="lost"') == 2
@@ -88,10 +87,9 @@ def test_values_that_are_no_numbers_are_counted_and_break_the_line():
 )
 def test_odd_curves_are_drawn(points):
     found = build_curve("x", points)
-    drawn = draw_chart(found, "x", StepMarkers(checkpoints=(0,), resumed=(1,)), 0)
+    drawn = draw_chart(found, "x", StepMarkers(checkpoints=(0,), resumed=(1,), evals=(1,)))
     assert "nan" not in drawn
     assert "inf" not in drawn
-    script_json(curve_json(found))
 
 
 def test_a_long_curve_is_cut_to_what_a_screen_shows():
@@ -103,9 +101,9 @@ def test_checkpoints_and_resumptions_are_marked():
     drawn = draw_chart(
         build_curve("loss", tuple((float(s), 1.0 * s) for s in range(9))),
         "loss",
-        StepMarkers(checkpoints=(4, 99), resumed=(2,)),
-        0,
+        StepMarkers(checkpoints=(4, 99), resumed=(2,), evals=(6,)),
     )
     assert "checkpoint at step 4" in drawn
     assert "step 99" not in drawn
     assert "resumed from step 2" in drawn
+    assert "evaluation at step 6" in drawn

@@ -22,19 +22,17 @@ def test_what_was_expected_stands_beside_what_was_measured(make):
     assert "as expected" in drawn
     assert "<b>1.05 GB</b>" in drawn
     assert ">2 GB</td>" in drawn
-    assert "system memory, 0.52x the estimate" in drawn
+    assert "system memory, 0.52x" in drawn
     assert "base" not in drawn
 
 
 def test_the_memory_of_a_gpu_counts_where_one_was_used(make):
     drawn = estimates_table(measured(make, {"peak_memory_mb": 1000, "peak_gpu_mb": 4000}))
     assert "<b>4.19 GB</b>" in drawn
-    assert "GPU, 2.1x the estimate" in drawn
+    assert "GPU, 2.1x" in drawn
 
 
-@pytest.mark.parametrize(
-    ("seconds", "said"), [(4, "2.5x the estimate"), (400, "under 0.1x the estimate"), (20, "as expected")]
-)
+@pytest.mark.parametrize(("seconds", "said"), [(4, "2.5x"), (400, "under 0.1x"), (20, "as expected")])
 def test_how_far_the_time_is_off_is_said(make, seconds, said):
     bounds = {"seconds_min": seconds / 2, "seconds_max": seconds * 2}
     assert said in estimates_table(measured(make, {}, seconds=seconds, **bounds))

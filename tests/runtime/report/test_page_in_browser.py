@@ -2,9 +2,13 @@
 
 import json
 import math
+from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from tests.runtime.report.eval_facts import make_eval_facts, scored_rows
+
+from posttrain.runtime.report.page import render_page
 
 pytestmark = pytest.mark.browser
 
@@ -73,7 +77,7 @@ def test_the_page_renders_in_silence(browser, report, scheme, width):
     assert browser.value("document.querySelector('h1').textContent") == "sums"
     assert browser.value("document.documentElement.scrollWidth") == width
     drawn = """[...document.querySelectorAll("svg[aria-label]")]
-        .filter((svg) => !svg.closest("details:not([open])"))
+        .filter((svg) => svg.checkVisibility())
         .map((svg) => [svg.getBoundingClientRect(), svg.children.length])
         .map(([box, children]) => [box.width, box.height, children])"""
     drawings = browser.value(drawn)
@@ -82,6 +86,43 @@ def test_the_page_renders_in_silence(browser, report, scheme, width):
     paper = browser.value("getComputedStyle(document.body).backgroundColor")
     red = int(paper.removeprefix("rgb(").split(",")[0])
     assert (red > 200) == (scheme == "light")
+
+
+def test_twenty_stages_are_readable_on_a_narrow_page(browser, make, tmp_path):
+    """Every name is complete and large enough, and only the frames of tables and of the plan scroll."""
+    names = [f"supervised-finetuning-{n:02}" for n in range(20)]
+    estimate = {"seconds": 20, "memory_gb": 1, "dollars": 1, "parts": [{"seconds": 20, "dollars": 1}]}
+    steps = [make.step(names[0], estimate=estimate)]
+    steps += [make.step(b, inputs=(a,), estimate=estimate) for a, b in pairwise(names)]
+    run = make.run(*steps)
+    run = replace(run, steps=tuple(replace(one, estimate=estimate) for one in run.steps))
+    path = tmp_path / "report.html"
+    path.write_text(render_page(run), encoding="utf-8")
+    browser.look(width=400)
+    browser.open(path)
+    assert browser.value("document.documentElement.scrollWidth") == 400
+    assert browser.value("document.querySelector('.plan.along').checkVisibility()") is False
+    seen = """[...document.querySelectorAll("SELECTOR")].map((one) => {
+        const box = one.getBoundingClientRect();
+        const cut = one instanceof HTMLElement && getComputedStyle(one).display !== "inline"
+            && one.scrollWidth > one.clientWidth + 1;
+        return [one.textContent, box.left >= 0 && box.right <= 400 && !cut && box.height >= 12];
+    })"""
+    for where in (".plan.down .name", ".timeline .cut", ".estimates th[scope=row] a span"):
+        found = browser.value(seen.replace("SELECTOR", where))
+        assert found == [[name, True] for name in names], where
+    browser.look(width=1400)
+    assert browser.value("document.documentElement.scrollWidth") == 1400
+    frame = browser.value("""(() => {
+        const frame = document.querySelector(".plan.along").parentElement;
+        return [frame.scrollWidth > frame.clientWidth, frame.tabIndex];
+    })()""")
+    assert frame == [True, 0]
+    browser.look(width=400)
+    browser.value("document.querySelector('.estimates').parentElement.scrollLeft = 300")
+    sticky = "document.querySelector('.estimates tbody th').getBoundingClientRect().left"
+    assert 0 <= browser.value(sticky) < 60
+    assert browser.complaints() == []
 
 
 def test_text_can_be_told_from_what_it_stands_on(browser, report):
@@ -117,7 +158,7 @@ def test_pointing_at_a_curve_reads_its_values(browser, report):
     browser.look()
     browser.open(report)
     box = browser.value("""(() => {
-      const svg = document.querySelector("svg[data-chart]");
+      const svg = document.querySelector(".chart[data-metric] > svg");
       svg.scrollIntoView({behavior: "instant", block: "center"});
       const box = svg.getBoundingClientRect();
       return [box.left, box.top, box.width, box.height];
@@ -128,7 +169,7 @@ def test_pointing_at_a_curve_reads_its_values(browser, report):
     assert browser.value(words).startswith("step 60: -0.3048")
     browser.move(5, 5)
     assert browser.value(words) == before
-    browser.value("document.querySelector('svg[data-chart]').focus()")
+    browser.value("document.querySelector('.chart[data-metric] > svg').focus()")
     for _ in range(3):
         browser.press("ArrowRight")
     assert browser.value(words).startswith("step 3: 0.1411")
@@ -180,7 +221,7 @@ def test_a_step_of_the_picture_opens_its_details(browser, report):
     browser.look()
     browser.open(report)
     assert browser.value("document.querySelector('#step-1').open") is False
-    browser.value("""document.querySelector('.plan a[href="#step-1"]')
+    browser.value("""document.querySelector('.plan.along a[href="#step-1"]')
         .dispatchEvent(new MouseEvent("click", {bubbles: true, cancelable: true}))""")
     assert browser.value(
         "new Promise((done) => setTimeout(() => done(document.querySelector('#step-1').open), 200))"

@@ -1,3 +1,4 @@
+import re
 from itertools import pairwise
 
 from hypothesis import given
@@ -71,13 +72,37 @@ def legs(make, count):
     return make.run(*steps)
 
 
+def drawings(run):
+    """The graph from left to right, and from the top down."""
+    return re.findall('<svg class="plan (?:along|down)".*?</svg>(?!</g>)', plan_section(run), re.DOTALL)
+
+
+def places(drawn):
+    """Where the boxes are, by title."""
+    found = re.findall(r'<g class="box[^>]*translate\(([\d.]+) ([\d.]+)\)"><title>([^:]*):', drawn)
+    return {title: (float(x), float(y)) for x, y, title in found}
+
+
+def test_a_narrow_page_has_the_levels_below_each_other(make):
+    along, down = map(places, drawings(legs(make, 2)))
+    assert set(along) == set(down) == {"base", "sft-0", "sft-1", "eval-0", "eval-1"}
+    assert along["base"][0] < along["sft-0"][0] == along["sft-1"][0] < along["eval-0"][0]
+    assert down["base"][1] < down["sft-0"][1] == down["sft-1"][1] < down["eval-0"][1]
+    assert abs(down["sft-0"][0] - down["sft-1"][0]) > 96
+    edges = re.findall('class="edge" d="([^"]+)"|d="([^"]+)" class="edge"', drawings(legs(make, 2))[1])
+    starts = {tuple(float(n) for n in (a or b)[1:].split("C")[0].split()) for a, b in edges}
+    bottom = {(x, y + 46) for x, y in down.values()}
+    assert {y for _, y in starts} <= {y for _, y in bottom}
+
+
 def test_a_small_plan_is_drawn_step_by_step(make):
     run = legs(make, 4)
     assert [box.title for box in build_step_graph(run.steps).nodes] == [record.id for record in run.steps]
-    drawn = plan_section(run)
-    assert drawn.count('class="shape"') == 9
-    assert drawn.count('class="edge"') == 8
-    assert 'class="map"' not in drawn
+    along, down = drawings(run)
+    for drawn in (along, down):
+        assert drawn.count('class="shape"') == 9
+        assert drawn.count('class="edge"') == 8
+    assert 'class="map"' not in plan_section(run)
 
 
 def test_many_like_steps_are_drawn_as_groups_with_a_map_of_all(make):
@@ -85,9 +110,8 @@ def test_many_like_steps_are_drawn_as_groups_with_a_map_of_all(make):
     flow = build_step_graph(run.steps)
     assert [box.title for box in flow.nodes] == ["base", "train \u00d7 500", "eval \u00d7 500"]
     assert [len(box.members) for box in flow.nodes] == [1, 500, 500]
-    drawn = plan_section(run)
-    assert drawn.count('class="edge"') == 2
-    assert drawn.count('class="cell') == 1001
+    assert [drawn.count('class="edge"') for drawn in drawings(run)] == [2, 2]
+    assert plan_section(run).count('class="cell') == 1001
 
 
 def test_a_chain_too_long_to_draw_is_mapped(make):
@@ -96,12 +120,12 @@ def test_a_chain_too_long_to_draw_is_mapped(make):
     assert len(run.steps) > MAX_NODES
     assert build_step_graph(run.steps) is None
     drawn = plan_section(run)
-    assert '<svg class="plan"' not in drawn
+    assert '<svg class="plan' not in drawn
     assert drawn.count('class="cell') == drawn.count('class="level"') == 1000
 
 
 def test_one_step_and_none(make):
-    assert plan_section(make.run(make.step("only"))).count('class="shape"') == 1
+    assert [drawn.count('class="shape"') for drawn in drawings(make.run(make.step("only")))] == [1, 1]
     assert "The steps of this run are not known" in plan_section(make.run())
 
 

@@ -36,14 +36,14 @@ def test_the_report_of_the_newest_run_is_written_into_it(finished):
 def test_a_report_is_written_anew_and_elsewhere_when_asked(finished, tmp_path):
     (finished.run / "report.html").write_text("old")
     there = tmp_path / "new" / "page.html"
-    done = recipe("report", "--home", finished.home.root, "--run", finished.run.name, "-o", there)
+    done = recipe("report", "--home", finished.home.root, finished.run.name, "-o", there)
     assert done.output.strip() == str(there)
     assert there.read_text().startswith("<!doctype html>")
     assert (finished.run / "report.html").read_text() == "old"
 
 
 def test_a_run_that_is_not_there_is_misuse(finished, tmp_path):
-    assert recipe("report", "--home", finished.home.root, "--run", "1999").exit_code == 2
+    assert recipe("report", "--home", finished.home.root, "1999").exit_code == 2
     assert recipe("report", "--home", tmp_path / "empty").exit_code == 2
 
 

@@ -1,7 +1,9 @@
+import re
+
 import pytest
 
 from posttrain.runtime.report.run_record import Sample, StepEvents
-from posttrain.runtime.report.sample_browser import sample_evenly, samples_section
+from posttrain.runtime.report.sample_browser import choose_samples, samples_section
 from posttrain.runtime.report.sample_correctness import correctness_rules, sample_outcome
 
 
@@ -76,8 +78,47 @@ def test_many_samples_are_spread_over_all_stages(make):
     assert 'data-stage="99"' in drawn
 
 
-def test_samples_are_spaced_evenly():
-    assert [s.values["n"] for s in sample_evenly([sample(n=n) for n in range(10)], 5)] == [0, 2, 4, 6, 8]
+def outcomes(*found):
+    return [
+        Sample(step=0, prompt="", completion=str(n), values={}, outcome=one) for n, one in enumerate(found)
+    ]
+
+
+def test_other_samples_are_spaced_evenly():
+    assert [one.completion for one in choose_samples(outcomes(*["right"] * 10), 5)] == list("02468")
+
+
+def test_failures_are_kept_before_other_samples():
+    few = outcomes(*["wrong", "unscored"], *["right"] * 20)
+    assert [one.outcome for one in choose_samples(few, 10)] == ["wrong", "unscored", *["right"] * 8]
+    many = outcomes(*["wrong"] * 20, *["right"] * 20)
+    assert [one.outcome for one in choose_samples(many, 10)] == [*["wrong"] * 8, *["right"] * 2]
+    assert [one.completion for one in choose_samples(outcomes(*["wrong"] * 20), 10)] == [
+        str(n) for n in range(10)
+    ]
+
+
+def test_the_samples_of_an_eval_start_with_failures_and_those_of_a_training_keep_their_order(make):
+    from dataclasses import replace
+
+    params = {"reward": make.reward, "metrics": make.metrics}
+    run = make.run(make.step("check", "eval", params=params), make.step("grpo", params=params))
+    events = StepEvents(samples=(sample(right=3.0), sample(right=-1.0)))
+    drawn = samples_section(replace(run, steps=tuple(replace(one, events=events) for one in run.steps)))
+    found = re.findall(r'id="(sample-\d-\d)" data-stage="\d" data-outcome="(\w+)"', drawn)
+    assert found == [
+        ("sample-1-0", "right"),
+        ("sample-1-1", "wrong"),
+        ("sample-0-1", "wrong"),
+        ("sample-0-0", "right"),
+    ]
+
+
+def test_reasoning_is_folded(make):
+    for text in ("<think>\na b c\n</think>\n\nfour", "a b c</think>four"):
+        drawn = samples_section(with_samples(make, Sample(step=0, prompt="p", completion=text, values={})))
+        assert "<summary>Reasoning, 3 words</summary>" in drawn
+        assert "four</pre>" in drawn
 
 
 def test_empty_texts_say_so(make):

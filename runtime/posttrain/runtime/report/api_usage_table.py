@@ -34,18 +34,19 @@ def api_usage_table(run: RunRecord) -> Markup | None:
 
 def _endpoint_names(record: StepRecord) -> Iterator[str]:
     """The endpoints that a step has used, or was planned to use if it has run."""
-    planned = [str(one.get("endpoint")) for one in _planned_calls(record)]
+    planned = [str(one.get("endpoint")) for one in planned_calls(record)]
     yield from dict.fromkeys([*record.api_usage, *(planned if record.api_usage else ())])
 
 
-def _planned_calls(record: StepRecord) -> Sequence[Mapping[str, Any]]:
+def planned_calls(record: StepRecord) -> Sequence[Mapping[str, Any]]:
+    """The calls of endpoints in the estimate of a step."""
     calls = record.estimate.get("api")
     return [mapping_or_empty(one) for one in calls] if isinstance(calls, list | tuple) else []
 
 
 def _row(index: int, record: StepRecord, name: str) -> Markup:
     usage = record.api_usage.get(name, EndpointUsage())
-    calls = [one for one in _planned_calls(record) if one.get("endpoint") == name]
+    calls = [one for one in planned_calls(record) if one.get("endpoint") == name]
     cells = [
         _cell(f"{getattr(usage, field):,}", _planned_range(calls, planned, "{:,.0f}"))
         for field, planned in _COUNTS

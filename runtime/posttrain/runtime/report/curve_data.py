@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from posttrain.runtime.report.run_record import Points
+from posttrain.runtime.report.step_sums import StepProgress, sums_at
 
-MAX_POINTS = 400
+# The points in the page, which zooming and exports show, and those of the line that is drawn at first.
+MAX_POINTS = 2000
+DRAWN_POINTS = 400
 # No smoothing for fewer points than this, or for values so large that sums lose the small ones.
 _MIN_SMOOTHED = 16
 _HUGE = 1e9
@@ -22,26 +25,35 @@ class Curve:
     # Steps with a NaN or infinite value.
     nonfinite: tuple[float, ...]
     total: int
+    # The running time in seconds and the tokens at each point; empty if they are not known.
+    seconds: tuple[float, ...] = ()
+    tokens: tuple[float, ...] = ()
 
     @property
     def constant(self) -> bool:
         return not self.nonfinite and min(self.y) == max(self.y)
 
 
-def build_curve(name: str, points: Points, most: int = MAX_POINTS) -> Curve:
+def build_curve(
+    name: str, points: Points, most: int = MAX_POINTS, progress: StepProgress | None = None
+) -> Curve:
     """The curve of a metric with at most `most` points."""
     good = [(x, y) for x, y in points if math.isfinite(y)]
     nonfinite = tuple(x for x, y in points if not math.isfinite(y))
     y = [value for _, value in good]
     smooth = moving_average(y) if len(y) >= _MIN_SMOOTHED and max(map(abs, y)) < _HUGE else []
     indices = downsample(y, most)
+    x = tuple(good[i][0] for i in indices)
+    sums = progress or StepProgress()
     return Curve(
         name=name,
-        x=tuple(good[i][0] for i in indices),
+        x=x,
         y=tuple(y[i] for i in indices),
         smooth=tuple(smooth[i] for i in indices) if smooth else (),
         nonfinite=nonfinite[:MAX_POINTS],
         total=len(points),
+        seconds=sums_at(sums.seconds, x),
+        tokens=sums_at(sums.tokens, x),
     )
 
 

@@ -10,6 +10,7 @@ from posttrain.runtime.report import conversation_turns
 from posttrain.runtime.report.number_format import finite_or_none, mapping_or_empty
 from posttrain.runtime.report.redaction import redact
 from posttrain.runtime.report.run_record import Points, Sample, StepEvents, StepWarning
+from posttrain.runtime.report.step_sums import read_progress
 
 _LOG_LINES = 20
 _LOG_BYTES = 16_000
@@ -21,18 +22,26 @@ def read_step_events(path: Path, secrets: tuple[str, ...], *, episodes: bool = F
     """The events of a step by kind. Raises ValueError when the file is malformed."""
     by_kind: dict[str, list[dict[str, Any]]] = {}
     try:
-        for event in read_events(path):
+        events = read_events(path)
+        for event in events:
             by_kind.setdefault(str(event["kind"]), []).append(event)
     except (OSError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
     return StepEvents(
         metrics=_metrics(by_kind.get("metrics", ())),
-        samples=tuple(_sample(redact(event, secrets), episodes) for event in by_kind.get("sample", ())),
+        samples=tuple(make_sample(redact(event, secrets), episodes) for event in by_kind.get("sample", ())),
         warnings=_warnings(redact(event, secrets) for event in by_kind.get("warning", ())),
         checkpoints=_steps(by_kind.get("checkpoint", ())),
         resumed=_steps(by_kind.get("resumed", ())),
+        evals=_steps(filter(is_eval, by_kind.get("metrics", ()))),
         phases=_phases(by_kind.get("phase", ())),
+        progress=read_progress(events),
     )
+
+
+def is_eval(event: Mapping[str, Any]) -> bool:
+    """Whether metrics are those of an evaluation during training."""
+    return any(str(name).startswith("eval/") for name in mapping_or_empty(event.get("values")))
 
 
 def _metrics(events: Iterable[Mapping[str, Any]]) -> dict[str, Points]:
@@ -55,7 +64,8 @@ def _as_float(value: float) -> float:
         return float("inf")
 
 
-def _sample(event: Mapping[str, Any], episodes: bool) -> Sample:
+def make_sample(event: Mapping[str, Any], episodes: bool) -> Sample:
+    """A sample from an event, or from a row with the same names."""
     completion = event.get("completion") or ""
     turns = conversation_turns.parse_messages(event.get("transcript")) or conversation_turns.parse_messages(
         completion
@@ -69,13 +79,14 @@ def _sample(event: Mapping[str, Any], episodes: bool) -> Sample:
         values=mapping_or_empty(event.get("values")),
         model=str(event.get("model") or ""),
         turns=turns,
+        prompt_turns=conversation_turns.parse_messages(event.get("prompt")),
     )
 
 
 def _text(value: Any) -> str:
     """A prompt or a completion, which can be a list of messages."""
     messages = conversation_turns.parse_messages(value)
-    return "\n".join(turn.text for turn in messages) if messages else str(value)
+    return "\n".join(map(conversation_turns.turn_text, messages)) if messages else str(value)
 
 
 def read_breakdowns(files: Path | None, facts: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:

@@ -8,6 +8,8 @@ from posttrain.runtime.report.run_record import RunRecord, StepRecord
 from posttrain.runtime.report.step_states import state_badge, state_icon
 
 _MAX_CAUSES = 40
+# Of a run in progress, these steps have no problem.
+_PENDING = ("waiting", "queued", "running")
 
 
 def failures_section(run: RunRecord) -> Markup | None:
@@ -27,7 +29,8 @@ def failures_section(run: RunRecord) -> Markup | None:
 
 def failures_title(run: RunRecord) -> str:
     """Skipped steps alone do not make a run unfinished."""
-    bad = any(record.state not in ("done", "cached", "skipped") for record in run.steps)
+    fine = ("done", "cached", "skipped", *(_PENDING if run.is_running else ()))
+    bad = any(record.state not in fine for record in run.steps)
     return "Not finished" if bad else "Skipped steps"
 
 
@@ -58,6 +61,8 @@ def _not_run(run: RunRecord) -> Iterator[Markup]:
     """Steps that did not start, by reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for record in run.steps:
+        if run.is_running and record.state in _PENDING:
+            continue
         idle = record.state == "interrupted" and not record.attempt
         if record.state in ("held", "blocked", "skipped", "waiting") or idle:
             reasons.setdefault((record.state, record.reason), []).append(record.id)

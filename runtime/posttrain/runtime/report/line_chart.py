@@ -1,66 +1,84 @@
-"""Draws a curve: axes, values, the smoothed line, and markers for checkpoints and resumes."""
+"""Draws a curve: axes, values, the smoothed line, and markers for checkpoints, evaluations and resumes.
+
+The figure has its data: the script draws it again, zoomed, with another axis, or smoothed otherwise.
+"""
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from posttrain.runtime.report.axis_scale import Scale, padded_range, tick_text, ticks
-from posttrain.runtime.report.curve_data import Curve
-from posttrain.runtime.report.markup import Markup, tag
+from posttrain.runtime.report.axis_scale import Scale, count_text, padded_range, tick_text, ticks
+from posttrain.runtime.report.curve_data import DRAWN_POINTS, Curve, downsample
+from posttrain.runtime.report.curve_table import curve_table
+from posttrain.runtime.report.markup import Markup, script_json, tag
 from posttrain.runtime.report.number_format import format_number, plural
 
 WIDTH, HEIGHT = 360, 184
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 350.0, 10.0, 158.0
 _MAX_DOTS = 12
+# Room around the axes for dots and strokes at their ends.
+_BLEED = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepMarkers:
-    """Steps with a checkpoint, and steps from which training resumed."""
+    """Steps with a checkpoint or an evaluation, and steps from which training resumed."""
 
     checkpoints: tuple[int, ...] = ()
     resumed: tuple[int, ...] = ()
+    evals: tuple[int, ...] = ()
 
 
-def draw_chart(curve: Curve, title: str, marks: StepMarkers, index: int) -> Markup:
-    """The chart with a text line below it; the script replaces that line with the value at the cursor."""
+def draw_chart(curve: Curve, title: str, marks: StepMarkers) -> Markup:
+    """The chart with a text line and a table below it, and the data for the script."""
     description = _describe(curve)
     across = Scale(*_step_range(curve), _LEFT, _RIGHT)
     up = Scale(*padded_range([*curve.y, *curve.smooth]), _BOTTOM, _TOP)
+    inner = [_draw_markers(across, marks), _draw_lines(curve, across, up), _draw_nonfinite(curve, across)]
     drawing = tag(
         "svg",
-        _grid(across, up),
-        _draw_markers(across, marks),
-        _draw_lines(curve, across, up),
-        _draw_nonfinite(curve, across),
+        tag("g", _grid(across, up), _clipped(inner), class_="drawn"),
         tag("g", tag("line", y1=_TOP, y2=_BOTTOM), tag("circle", r=3.5), class_="cursor"),
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
         tabindex=0,
         aria_label=f"{title} by step: {description}",
-        data_chart=index,
-        data_x=f"{across.low!r} {across.high!r} {_LEFT} {_RIGHT}",
-        data_y=f"{up.low!r} {up.high!r} {_BOTTOM} {_TOP}",
     )
     head = tag(
         "figcaption", tag("span", title, class_="cut", title=title), tag("b", format_number(curve.y[-1]))
     )
-    readout = tag("p", description, class_="readout", aria_live="polite")
-    return tag("figure", head, drawing, readout, class_="chart")
+    return tag(
+        "figure",
+        head,
+        drawing,
+        tag("p", description, class_="readout"),
+        curve_table(curve, title),
+        tag("script", script_json(_chart_data(curve, marks)), type="application/json"),
+        class_="chart",
+        data_metric=curve.name,
+        data_positive=min(curve.y) > 0,
+    )
 
 
-def curve_json(curve: Curve) -> dict[str, list[float]]:
-    """The data that the script shows: steps, values, and smoothed values."""
+def _chart_data(curve: Curve, marks: StepMarkers) -> dict[str, object]:
+    """What the script draws."""
     return {
-        "x": list(curve.x),
-        "y": [_round_digits(value) for value in curve.y],
-        "s": [_round_digits(value) for value in curve.smooth],
+        "steps": curve.x,
+        "values": [_round_digits(value) for value in curve.y],
+        "smoothed": [_round_digits(value) for value in curve.smooth],
+        "seconds": [round(value, 3) for value in curve.seconds],
+        "tokens": curve.tokens,
+        "nonfinite": curve.nonfinite,
+        "total": curve.total,
+        "checkpoints": marks.checkpoints,
+        "evals": marks.evals,
+        "resumed": marks.resumed,
     }
 
 
 def _round_digits(value: float) -> float:
-    return float(f"{value:.5g}")
+    """Single precision has seven digits."""
+    return float(f"{value:.7g}")
 
 
 def _step_range(curve: Curve) -> tuple[float, float]:
@@ -79,7 +97,16 @@ def _describe(curve: Curve) -> str:
     else:
         best = curve.x[curve.y.index(low)], curve.x[curve.y.index(high)]
         text = f"min {format_number(low)} at step {best[0]:g}, max {format_number(high)} at step {best[1]:g}"
-    return text + (f"; {plural(len(curve.nonfinite), 'non-finite value')}" if curve.nonfinite else "")
+    text += f"; {plural(len(curve.nonfinite), 'non-finite value')}" if curve.nonfinite else ""
+    shown = len(curve.x) + len(curve.nonfinite)
+    return text + (f"; {shown:,} of {curve.total:,} values shown" if shown < curve.total else "")
+
+
+def _clipped(inner: list[list[Markup]]) -> Markup:
+    """Content inside the axes: a nested drawing clips what leaves it."""
+    x, y, width, height = _LEFT - _BLEED, _TOP - _BLEED, _RIGHT - _LEFT + 2 * _BLEED, _BOTTOM - _TOP + _BLEED
+    box = f"{x:g} {y:g} {width:g} {height:g}"
+    return tag("svg", inner, x=x, y=y, width=width, height=height, viewBox=box, aria_hidden="true")
 
 
 def _grid(across: Scale, up: Scale) -> list[Markup]:
@@ -88,25 +115,24 @@ def _grid(across: Scale, up: Scale) -> list[Markup]:
         y = up(value)
         drawn.append(tag("line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="grid"))
         drawn.append(tag("text", tick_text(value), x=_LEFT - 7, y=y + 3.5, text_anchor="end", class_="tick"))
-    for value in ticks(across.low, across.high, 5):
+    for value in ticks(across.low, across.high, 5, whole=True):
         x = across(value)
         drawn.append(tag("line", x1=x, x2=x, y1=_BOTTOM, y2=_BOTTOM + 4, class_="axis"))
-        drawn.append(tag("text", f"{value:g}", x=x, y=_BOTTOM + 17, text_anchor="middle", class_="tick"))
+        drawn.append(tag("text", count_text(value), x=x, y=_BOTTOM + 17, text_anchor="middle", class_="tick"))
     drawn.append(tag("line", x1=_LEFT, x2=_RIGHT, y1=_BOTTOM, y2=_BOTTOM, class_="axis"))
     return drawn
 
 
 def _draw_markers(across: Scale, marks: StepMarkers) -> list[Markup]:
-    """Checkpoints as triangles on the axis, resumes as dashed lines."""
-    inside = [s for s in marks.checkpoints if across.low <= s <= across.high]
+    """Checkpoints as triangles on the axis, evaluations as ticks, resumes as dashed lines."""
     drawn = [
-        tag(
-            "path",
-            tag("title", f"checkpoint at step {step}"),
-            d=f"M{across(step):.1f} {_BOTTOM}l-3.5 -5h7z",
-            class_="checkpoint",
+        tag("path", tag("title", f"{words} at step {step}"), d=path.format(across(step)), class_=kind)
+        for kind, words, path, steps in (
+            ("evaluated", "evaluation", f"M{{:.1f}} {_BOTTOM - 11}v5", marks.evals),
+            ("checkpoint", "checkpoint", f"M{{:.1f}} {_BOTTOM}l-3.5 -5h7z", marks.checkpoints),
         )
-        for step in inside
+        for step in steps
+        if across.low <= step <= across.high
     ]
     for step in marks.resumed:
         if across.low <= step <= across.high:
@@ -116,21 +142,26 @@ def _draw_markers(across: Scale, marks: StepMarkers) -> list[Markup]:
 
 
 def _draw_lines(curve: Curve, across: Scale, up: Scale) -> list[Markup]:
-    places = [(across(x), up(y)) for x, y in zip(curve.x, curve.y, strict=True)]
-    drawn = [tag("path", d=_path(places, curve), class_="raw" if curve.smooth else "line")]
+    places = downsample(list(curve.y), DRAWN_POINTS)
+    drawn = [
+        tag("path", d=_path(curve, curve.y, places, across, up), class_="raw" if curve.smooth else "line")
+    ]
     if curve.smooth:
-        smooth = [(across(x), up(y)) for x, y in zip(curve.x, curve.smooth, strict=True)]
-        drawn.append(tag("path", d=_path(smooth, curve), class_="line"))
+        drawn.append(tag("path", d=_path(curve, curve.smooth, places, across, up), class_="line"))
     elif len(places) <= _MAX_DOTS:
-        drawn += [tag("circle", cx=x, cy=y, r=2.5, class_="dot") for x, y in places]
+        drawn += [
+            tag("circle", cx=across(curve.x[i]), cy=up(curve.y[i]), r=2.5, class_="dot") for i in places
+        ]
     return drawn
 
 
-def _path(places: Sequence[tuple[float, float]], curve: Curve) -> str:
+def _path(curve: Curve, values: Sequence[float], places: Sequence[int], across: Scale, up: Scale) -> str:
     """A line with a gap at each non-finite value."""
     parts: list[str] = []
     before = None
-    for (x, y), step in zip(places, curve.x, strict=True):
+    for place in places:
+        step = curve.x[place]
+        x, y = across(step), up(values[place])
         broken = before is None or _has_gap(before, step, curve.nonfinite)
         parts.append(f"M{x:.1f} {y:.1f}h0" if broken else f"L{x:.1f} {y:.1f}")
         before = step
@@ -153,7 +184,3 @@ def _draw_nonfinite(curve: Curve, across: Scale) -> list[Markup]:
         )
         for step in curve.nonfinite[:40]
     ]
-
-
-def curves_json(curves: Sequence[Curve]) -> list[dict[str, Any]]:
-    return [dict(curve_json(curve)) for curve in curves]

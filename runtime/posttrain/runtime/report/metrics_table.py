@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from posttrain.runtime.evaluation.statistics.metric_estimates import CONFIDENCE
 from posttrain.runtime.report.breakdown_tables import breakdown_section
 from posttrain.runtime.report.interval_bars import interval_bar
+from posttrain.runtime.report.leg_table import leg_table
 from posttrain.runtime.report.markup import SCROLL_ROWS, Markup, join_markup, scroll_frame, tag
 from posttrain.runtime.report.metric_rows import EvalMetric, metric_axis, run_metrics, step_metrics
 from posttrain.runtime.report.model_metrics import model_metrics_section
@@ -25,7 +26,7 @@ _MIN_ROWS, _MAX_ROWS, _TOTAL_ROWS = 20, 300, 6000
 def metrics_section(run: RunRecord) -> Markup | None:
     found = run_metrics(run)
     alone = [metric for metric in found if not metric.model]
-    parts = [_table(alone)] if alone else []
+    parts = [*filter(None, (leg_table(run),)), *([_table(alone)] if alone else [])]
     evals = [
         record for record in run.steps if record.breakdowns or any(m.model for m in step_metrics(record))
     ]

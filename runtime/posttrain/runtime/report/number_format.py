@@ -88,6 +88,13 @@ def format_short_duration(seconds: Any) -> str:
     return f"{found / 86_400:.0f} d"
 
 
+def format_cost(dollars: float) -> str:
+    """Dollars: cents, or two digits of less than a cent."""
+    if dollars >= 1000:
+        return f"${dollars:,.0f}"
+    return f"${dollars:.2f}" if dollars >= 0.01 or dollars <= 0 else f"${dollars:.2g}"
+
+
 def format_timestamp(at: Any) -> str:
     """A point in time, in UTC."""
     found = finite_or_none(at)

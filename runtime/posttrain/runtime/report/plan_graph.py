@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from posttrain.runtime.report.graph_layout import Layout, compute_layout, node_levels
+from posttrain.runtime.report.graph_layout import compute_layout, node_levels
 from posttrain.runtime.report.markup import Markup, scroll_frame, tag
 from posttrain.runtime.report.number_format import format_short_duration, plural
 from posttrain.runtime.report.run_record import RunRecord, StepRecord
@@ -18,10 +18,14 @@ from posttrain.runtime.report.step_states import (
 
 _NODE_HEIGHT = 46.0
 _MIN_WIDTH, _MAX_WIDTH = 96.0, 210.0
+# The width that a box takes of a narrow page, where it is alone in its level.
+_CHAIN_WIDTH = 300.0
 # Upper bounds of the character widths of a name and of the detail below it.
 _NAME_LETTER, _DETAIL_LETTER = 8.1, 6.7
 _LEFT, _RIGHT, _POINT = 30.0, 10.0, 12.0
 _MARGIN = 4.0
+# The room between boxes of a level, that of a line between them, and between levels from the top down.
+_NODE_GAP, _LANE, _DOWN_GAP = 18.0, 16.0, 26.0
 # On a narrow page the graph shrinks to this share of its size; below that it scrolls.
 _MIN_SCALE = 0.78
 # The minimum rows of squares in a level of the map, and the columns past which rows are added.
@@ -35,7 +39,8 @@ def plan_section(run: RunRecord) -> Markup:
     flow = build_step_graph(run.steps)
     parts: list[Markup] = []
     if flow is not None:
-        parts.append(scroll_frame("The plan", _draw_graph(flow, run.steps)))
+        drawings = [_draw_graph(flow, run.steps, down) for down in (False, True)]
+        parts.append(scroll_frame("The plan", drawings))
     if flow is None or any(box.single_step is None for box in flow.nodes):
         parts.append(_step_map(run.steps))
     return tag("div", parts, _legend(run.steps), class_="card")
@@ -52,24 +57,30 @@ def _legend(steps: Sequence[StepRecord]) -> Markup:
     )
 
 
-def _draw_graph(flow: StepGraph, steps: Sequence[StepRecord]) -> Markup:
-    wide = _width(flow, steps)
-    layout = compute_layout([box.id for box in flow.nodes], flow.edges, _NODE_HEIGHT + 18, 16.0)
-    gap = 40.0 if len(flow.edges) < 40 else 64.0
-    pitch = wide + gap
-    width, height = layout.levels * pitch - gap + 2 * _MARGIN, layout.height + 2 * _MARGIN
+def _draw_graph(flow: StepGraph, steps: Sequence[StepRecord], down: bool) -> Markup:
+    """The graph from left to right, or from the top down for a narrow page."""
+    wide = _width(flow, steps, _CHAIN_WIDTH if down and _is_chain(flow) else _MAX_WIDTH)
+    along, across = (_NODE_HEIGHT, wide) if down else (wide, _NODE_HEIGHT)
+    layout = compute_layout([box.id for box in flow.nodes], flow.edges, across + _NODE_GAP, _LANE)
+    gap = _DOWN_GAP if down else 40.0 if len(flow.edges) < 40 else 64.0
+    pitch = along + gap
+    length, breadth = layout.levels * pitch - gap + 2 * _MARGIN, layout.height + 2 * _MARGIN
+    width, height = (breadth, length) if down else (length, breadth)
     lines = [
-        _draw_edge(layout.edges[e], wide, pitch, e in flow.gate_edges)
+        _draw_edge(layout.edges[e], along, pitch, down, e in flow.gate_edges)
         for e in flow.edges
         if e in layout.edges
     ]
-    boxes = [_draw_node(box, layout, wide, pitch, steps) for box in flow.nodes]
+    boxes: list[Markup] = []
+    for box in flow.nodes:
+        start, beside = _MARGIN + layout.level[box.id] * pitch, _MARGIN + layout.y[box.id] - across / 2
+        boxes.append(_draw_node(box, (beside, start) if down else (start, beside), wide, steps))
     label = f"The plan: {plural(len(steps), 'step')} in {plural(layout.levels, 'level')}, all listed below."
     return tag(
         "svg",
         *lines,
         *boxes,
-        class_="plan",
+        class_="plan down" if down else "plan along",
         role="group",
         aria_label=label,
         width=round(width),
@@ -79,33 +90,43 @@ def _draw_graph(flow: StepGraph, steps: Sequence[StepRecord]) -> Markup:
     )
 
 
-def _width(flow: StepGraph, steps: Sequence[StepRecord]) -> float:
+def _is_chain(flow: StepGraph) -> bool:
+    """Whether no two boxes are side by side."""
+    levels = node_levels([box.id for box in flow.nodes], flow.edges)
+    return len(set(levels.values())) == len(levels)
+
+
+def _width(flow: StepGraph, steps: Sequence[StepRecord], most: float) -> float:
     """The width of all boxes: that of the longest text, within limits."""
     texts = [max(len(b.title) * _NAME_LETTER, len(_detail(b, steps)) * _DETAIL_LETTER) for b in flow.nodes]
-    return min(_MAX_WIDTH, max(_MIN_WIDTH, max(texts) + _LEFT + _RIGHT))
+    return min(most, max(_MIN_WIDTH, max(texts) + _LEFT + _RIGHT))
 
 
-def _draw_edge(points: Sequence[tuple[int, float]], wide: float, pitch: float, barrier: bool) -> Markup:
-    """A curve from the right edge of one box, through its lanes, to the left edge of another."""
+def _draw_edge(
+    points: Sequence[tuple[int, float]], extent: float, pitch: float, down: bool, barrier: bool
+) -> Markup:
+    """A curve from the end of one box, through its lanes, to the beginning of another."""
     path: list[str] = []
-    placed = [(level, _MARGIN + y) for level, y in points]
-    for (here, y), (there, to) in pairwise(placed):
-        start = _MARGIN + here * pitch + wide
+    placed = [(level, _MARGIN + across) for level, across in points]
+    for (here, across), (there, to) in pairwise(placed):
+        start = _MARGIN + here * pitch + extent
         end = _MARGIN + there * pitch
         bend = (end - start) * 0.5
-        if not path:
-            path.append(f"M{start:.1f} {y:.1f}")
-        else:  # straight through the lane of this level
-            path.append(f"H{start:.1f}")
-        path.append(f"C{start + bend:.1f} {y:.1f} {end - bend:.1f} {to:.1f} {end:.1f} {to:.1f}")
+        # A later part goes straight through the lane of its level first.
+        path.append(f"{'L' if path else 'M'}{_point(start, across, down)}")
+        turns = (_point(start + bend, across, down), _point(end - bend, to, down), _point(end, to, down))
+        path.append(f"C{' '.join(turns)}")
     return tag("path", d="".join(path), class_="edge barrier" if barrier else "edge")
 
 
+def _point(along: float, across: float, down: bool) -> str:
+    return f"{across:.1f} {along:.1f}" if down else f"{along:.1f} {across:.1f}"
+
+
 def _draw_node(
-    box: GraphNode, layout: Layout, wide: float, pitch: float, steps: Sequence[StepRecord]
+    box: GraphNode, place: tuple[float, float], wide: float, steps: Sequence[StepRecord]
 ) -> Markup:
-    x = _MARGIN + layout.level[box.id] * pitch
-    y = _MARGIN + layout.y[box.id] - _NODE_HEIGHT / 2
+    x, y = place
     state = _group_state(box) if box.single_step is None else steps[box.single_step].display_state
     title, detail = box.title, _detail(box, steps)
     room = wide - _LEFT - _RIGHT + 1
@@ -147,7 +168,7 @@ def _outline(box: GraphNode, wide: float) -> Markup:
 
 
 _STATE_PRIORITY = (
-    *("failed", "interrupted", "running", "held", "blocked", "waiting", "unknown"),
+    *("failed", "interrupted", "running", "queued", "held", "blocked", "waiting", "unknown"),
     *("done", "cached", "skipped"),
 )
 

@@ -132,10 +132,7 @@ def _step(index: int, record: StepRecord, place: Mapping[str, int]) -> Markup:
 
 def _step_facts(record: StepRecord, place: Mapping[str, int]) -> list[tuple[str, object]]:
     step = record.step
-    reads = [
-        _link(source.step + (f".{source.part}" if source.part else ""), place.get(source.step))
-        for source in step.inputs.values()
-    ]
+    reads = [_link(source.reference, place.get(source.step)) for source in step.inputs.values()]
     gates = [_link(gate, place.get(gate)) for gate in step.gates]
     location = f"{step.place.file}, line {step.place.line}" if step.place.file else ""
     found: list[tuple[str, object]] = [

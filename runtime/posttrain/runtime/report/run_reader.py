@@ -5,11 +5,12 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from posttrain.runtime.engines.usage_log import USAGE_FILE, read_usage
 from posttrain.runtime.process_environment import resolve_secrets
 from posttrain.runtime.report import redaction
+from posttrain.runtime.report.eval_products import add_completions
 from posttrain.runtime.report.events_reader import log_tail, read_breakdowns, read_step_events
 from posttrain.runtime.report.number_format import finite_or_none, mapping_or_empty
 from posttrain.runtime.report.run_record import RunRecord, StepEvents, StepRecord
@@ -20,6 +21,14 @@ from posttrain.runtime.store.runs import load_plan, run_key
 from posttrain.spec.plan import Plan, SourceLocation, Step
 
 _FINISHED = ("done", "cached")
+# The events of a skipped step are from another run; those of a step that waits are from an earlier one.
+_WITHOUT_EVENTS = ("skipped", "waiting")
+
+
+class EventReader(Protocol):
+    """Reads the events of a step, as `read_step_events` does."""
+
+    def __call__(self, path: Path, secrets: tuple[str, ...], *, episodes: bool) -> StepEvents: ...
 
 
 @dataclass(frozen=True)
@@ -31,22 +40,25 @@ class _JournalData:
     error: str | None = None
 
 
-def read_run(home: Home, run: Path, environment: Mapping[str, str] = os.environ) -> RunRecord:
-    """Read everything that the report of a run shows."""
+def read_run(
+    home: Home,
+    run: Path,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    read_events: EventReader = read_step_events,
+    completions: bool = True,
+) -> RunRecord:
+    """Read everything that the report of a run shows, with or without the completions of evals."""
     journal = _read_journal(run / "journal.sqlite")
     read_errors = [journal.error] if journal.error else []
     plan = load_plan(run)
     if plan is None:
         read_errors.append("The plan of this run is not readable. This page uses the journal alone.")
         plan = _plan_from_journal(run.name, journal.entries)
-    names = {name for step in plan.steps for name in step.secrets}
-    resolved = resolve_secrets(tuple(sorted(names)), environment).values()
-    secrets = secret_values((*resolved, *proxy_passwords(environment)))
-    steps = tuple(
-        _step(home, run, step, journal.entries.get(step.id), secrets, read_errors) for step in plan.steps
-    )
+    source = _RecordSource(home, run, run_secrets(plan, environment), read_events, read_errors)
+    steps = tuple(_step(source, step, journal.entries.get(step.id)) for step in plan.steps)
     result = journal.run_info.get("result")
-    return RunRecord(
+    found = RunRecord(
         name=run.name,
         plan=plan,
         recipe=str(journal.run_info.get("recipe") or ""),
@@ -56,6 +68,25 @@ def read_run(home: Home, run: Path, environment: Mapping[str, str] = os.environ)
         steps=steps,
         read_errors=tuple(read_errors),
     )
+    return add_completions(found, source.secrets) if completions else found
+
+
+def run_secrets(plan: Plan, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """The values that must not appear in what a page shows of a run."""
+    names = {name for step in plan.steps for name in step.secrets}
+    resolved = resolve_secrets(tuple(sorted(names)), environment).values()
+    return secret_values((*resolved, *proxy_passwords(environment)))
+
+
+@dataclass(frozen=True)
+class _RecordSource:
+    """Where the records of the steps are, and how to read them."""
+
+    home: Home
+    run: Path
+    secrets: tuple[str, ...]
+    read_events: EventReader
+    read_errors: list[str]
 
 
 def _read_journal(path: Path) -> _JournalData:
@@ -83,20 +114,14 @@ def _plan_from_journal(name: str, entries: Mapping[str, JournalEntry]) -> Plan:
     return Plan(name=name, description="", seed=0, steps=tuple(steps), target={}, tracking=())
 
 
-def _step(
-    home: Home,
-    run: Path,
-    step: Step,
-    entry: JournalEntry | None,
-    secrets: tuple[str, ...],
-    read_errors: list[str],
-) -> StepRecord:
-    key = entry.key if entry else run_key(step, run.name)
+def _step(source: _RecordSource, step: Step, entry: JournalEntry | None) -> StepRecord:
+    home, secrets = source.home, source.secrets
+    key = entry.key if entry else run_key(step, source.run.name)
     state = entry.state if entry else "unknown"
     product = home.store.find(key) if state in (*_FINISHED, "unknown") else None
     record = product.record if product else home.workdir(key) / "record"
     if product is None and state in _FINISHED:
-        read_errors.append(f"The product and the record of {step.id} are missing from the store.")
+        source.read_errors.append(f"The product and the record of {step.id} are missing from the store.")
     known = entry or product
     facts = mapping_or_empty(redaction.redact(known.facts if known else {}, secrets))
     breakdowns = read_breakdowns(product.files if product else None, facts)
@@ -113,20 +138,18 @@ def _step(
         estimate=mapping_or_empty((entry.estimate if entry else None) or step.estimate),
         facts=facts,
         breakdowns=tuple(mapping_or_empty(redaction.redact(one, secrets)) for one in breakdowns),
+        folder=product.files if product else None,
         files={name: item.model_dump() for name, item in product.manifest.files.items()} if product else {},
-        # The events of a skipped step are from another run.
-        events=StepEvents()
-        if state == "skipped"
-        else _events(step, record / "events.jsonl", secrets, read_errors),
-        api_usage={} if state == "skipped" else read_usage(record / USAGE_FILE),
+        events=StepEvents() if state in _WITHOUT_EVENTS else _events(source, step, record / "events.jsonl"),
+        api_usage={} if state in _WITHOUT_EVENTS else read_usage(record / USAGE_FILE),
         log_tail=log_tail(record / "log", secrets) if state in ("failed", "interrupted") else (),
     )
 
 
-def _events(step: Step, path: Path, secrets: tuple[str, ...], read_errors: list[str]) -> StepEvents:
+def _events(source: _RecordSource, step: Step, path: Path) -> StepEvents:
     episodes = bool(mapping_or_empty(step.params).get("environment"))
     try:
-        return read_step_events(path, secrets, episodes=episodes)
+        return source.read_events(path, source.secrets, episodes=episodes)
     except ValueError:
-        read_errors.append(f"The events of {step.id} are damaged. Its curves and samples are missing.")
+        source.read_errors.append(f"The events of {step.id} are damaged. Its curves and samples are missing.")
         return StepEvents()

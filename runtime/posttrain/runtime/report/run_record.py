@@ -2,12 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.engines.usage_log import EndpointUsage
+from posttrain.runtime.report.step_sums import StepProgress
 from posttrain.spec.plan import Plan, Step
 
 Points = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCall:
+    name: str
+    # As JSON.
+    arguments: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +25,9 @@ class Turn:
 
     role: str
     text: str
+    calls: tuple[ToolCall, ...] = ()
+    # The reasoning before the text, if the message has it apart.
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +42,48 @@ class Sample:
     model: str = ""
     # The turns of the completion, when it has several.
     turns: tuple[Turn, ...] = ()
+    # The turns of a prompt that is a list of messages.
+    prompt_turns: tuple[Turn, ...] = ()
+    # `right`, `wrong` or `unscored`, when it is known.
+    outcome: str | None = None
+    # The number of its row in the data, from 0.
+    item: int | None = None
+    # Its name in links: unique in the stage.
+    name: str = ""
+    # The other columns of the row, such as the answer.
+    reference: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    # Why a node has its value, by node.
+    reasons: Mapping[str, str] = field(default_factory=dict[str, str])
+    # The completion of an earlier model for the same row, and the stage that it is from.
+    before: "Sample | None" = None
+    stage: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchRow:
+    """The start of the texts of a completion that has no card, for the search."""
+
+    item: int
+    model: str
+    outcome: str | None
+    prompt: str
+    completion: str
+    # The other columns of the row, as JSON.
+    reference: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompletionSamples:
+    """The completions of an eval that are shown, failures and changes first, and the numbers of all."""
+
+    samples: tuple[Sample, ...]
+    # By outcome.
+    counts: Mapping[str, int]
+    # Those with another outcome than the earlier completion of the same row.
+    changed: int
+    total: int
+    # Those of the others that the search finds; the first rows, if there are too many.
+    search_rows: tuple[SearchRow, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +103,10 @@ class StepEvents:
     warnings: tuple[StepWarning, ...] = ()
     checkpoints: tuple[int, ...] = ()
     resumed: tuple[int, ...] = ()
+    # Steps with an evaluation during training.
+    evals: tuple[int, ...] = ()
     phases: tuple[tuple[str, float], ...] = ()
+    progress: StepProgress = field(default_factory=StepProgress)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +125,13 @@ class StepRecord:
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     # The metrics of an eval for each value of a column, and each model.
     breakdowns: tuple[Mapping[str, Any], ...] = ()
+    # The folder of the product's files.
+    folder: Path | None = None
     # The size and digest of each file of the product.
     files: Mapping[str, Any] = field(default_factory=dict[str, Any])
     events: StepEvents = StepEvents()
+    # Of an eval with a product.
+    completions: CompletionSamples | None = None
     # The requests and tokens at endpoints, by name, in this run or in the run that created the product.
     api_usage: Mapping[str, EndpointUsage] = field(default_factory=dict[str, EndpointUsage])
     # The last lines of the log of a failed or interrupted step.
@@ -107,3 +168,5 @@ class RunRecord:
     steps: tuple[StepRecord, ...]
     # Messages about records that could not be read.
     read_errors: tuple[str, ...] = ()
+    # Whether a client runs it now. A report is written at the end.
+    is_running: bool = False

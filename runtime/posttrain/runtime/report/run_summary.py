@@ -1,6 +1,7 @@
 """Renders the top of the page: the run, its result, and its metrics at a glance."""
 
 from posttrain.runtime.evaluation.statistics.metric_estimates import CONFIDENCE
+from posttrain.runtime.report.expected_vs_measured import spending_text
 from posttrain.runtime.report.gate_results import gate_conditions, gate_verdict, held_steps
 from posttrain.runtime.report.interval_bars import interval_bar
 from posttrain.runtime.report.markup import Markup, tag
@@ -14,6 +15,7 @@ from posttrain.runtime.report.number_format import (
     join_words,
     plural,
 )
+from posttrain.runtime.report.run_costs import run_spending
 from posttrain.runtime.report.run_record import RunRecord, StepRecord
 from posttrain.runtime.report.step_states import state_badge, state_label
 from posttrain.runtime.report.timeline import work_summary
@@ -35,7 +37,7 @@ def run_outcome(run: RunRecord) -> tuple[str, str]:
         if state in states:
             return state, words
     if run.result is None:
-        return "running", "Unfinished"
+        return "running", "Running" if run.is_running else "Unfinished"
     nothing = "cached" in states and states <= {"cached", "skipped"}
     return ("cached", "Finished: nothing to run") if nothing else ("done", "Finished")
 
@@ -53,6 +55,9 @@ def result_sentence(run: RunRecord) -> str:
         return f"The run was interrupted in {stopped}. Run it again to resume from there."
     if "held" in by_state:
         return _held_sentence(run, by_state["held"])
+    if run.is_running:
+        finished = sum(record.state in ("done", "cached") for record in run.steps)
+        return f"{finished:,} of {plural(len(run.steps), 'step')} finished so far."
     count = len(by_state.get("skipped", ()))
     selected = len(run.steps) - count
     skipped = f" {plural(count, 'more step')} {'was' if count == 1 else 'were'} skipped." if count else ""
@@ -125,9 +130,13 @@ def _card(name: str, figure: object, *more: object, link: str) -> Markup:
 
 
 def _time_card(run: RunRecord) -> Markup:
-    elapsed = run.ended - run.began if run.ended is not None and run.began is not None else None
+    ended = [r.ended for r in run.steps if r.ended is not None] if run.is_running else []
+    last = run.ended if run.ended is not None else max(ended, default=None)
+    elapsed = max(0.0, last - run.began) if last is not None and run.began is not None else None
     busy = sum(finite_or_none(r.cost.get("seconds")) or 0.0 for r in run.steps if r.state != "cached")
     more = [work_summary(run)] + ([f"{format_duration(busy)} in all steps together"] if busy else [])
+    spent = run_spending(run)
+    more += [f"{spending_text(spent)} at the prices of the plan"] if spent is not None else []
     return _card("Time", format_duration(elapsed) if elapsed is not None else DASH, *more, link="#timeline")
 
 

@@ -1,18 +1,18 @@
 """Renders the training curves of all stages: the main metrics first, the others on demand."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from posttrain.runtime.report.curve_data import MAX_POINTS, Curve, build_curve
 from posttrain.runtime.report.line_chart import StepMarkers, draw_chart
 from posttrain.runtime.report.markup import Markup, tag
 from posttrain.runtime.report.number_format import format_number, mapping_or_empty, plural
 from posttrain.runtime.report.run_record import Points, RunRecord, StepRecord
+from posttrain.runtime.report.stage_legend import stage_legend
 from posttrain.runtime.report.step_states import state_label
 
 _MAIN_METRICS = (
     "loss",
-    "eval_loss",
+    "eval/loss",
     "mean_token_accuracy",
     "margins",
     "accuracies",
@@ -32,18 +32,7 @@ _FULL_STAGES = 12
 _DRAWN_STAGES = 150
 
 
-@dataclass
-class CurveCollector:
-    """The drawn curves in order: the script refers to them by index."""
-
-    curves: list[Curve] = field(default_factory=list[Curve])
-
-    def add(self, one: Curve, title: str, marks: StepMarkers) -> Markup:
-        self.curves.append(one)
-        return draw_chart(one, title, marks, len(self.curves) - 1)
-
-
-def curves_section(run: RunRecord, drawn: CurveCollector) -> Markup | None:
+def curves_section(run: RunRecord) -> Markup | None:
     """The curves of every stage; None when no stage reported metrics."""
     stages = [record for record in run.steps if record.events.metrics]
     if not stages:
@@ -51,7 +40,7 @@ def curves_section(run: RunRecord, drawn: CurveCollector) -> Markup | None:
     shown = stages[:_DRAWN_STAGES]
     full = len(stages) <= _FULL_STAGES
     most = max(_MIN_POINTS, min(MAX_POINTS, _POINT_BUDGET // sum(_count(record, full) for record in shown)))
-    parts = [_stage(record, drawn, most, full, n < _OPEN_STAGES) for n, record in enumerate(shown)]
+    parts = [_stage(record, most, full, n < _OPEN_STAGES) for n, record in enumerate(shown)]
     if not full:
         left = f" of the first {len(shown)}" if len(shown) < len(stages) else ""
         words = (
@@ -65,19 +54,30 @@ def _count(record: StepRecord, full: bool) -> int:
     return len(record.events.metrics if full else select_main_metrics(record)[0])
 
 
-def _stage(record: StepRecord, drawn: CurveCollector, most: int, full: bool, unfolded: bool) -> Markup:
+def _stage(record: StepRecord, most: int, full: bool, unfolded: bool) -> Markup:
     main, others = select_main_metrics(record)
     events = record.events
-    marks = StepMarkers(checkpoints=events.checkpoints, resumed=events.resumed)
-    body = [_charts(record, main, drawn, most, marks)]
+    marks = StepMarkers(checkpoints=events.checkpoints, resumed=events.resumed, evals=events.evals)
+    shown = [*main, *(name for name in others if full and not _is_constant(events.metrics[name]))]
+    curves = {name: build_curve(name, events.metrics[name], most, events.progress) for name in shown}
+    body = [stage_legend(marks, curves.values()), _charts(record, main, curves, marks)]
     if full and others:
-        body.append(_other_metrics(record, others, drawn, most, marks))
+        body.append(_other_metrics(record, others, curves, marks))
     about = f"{record.step.kind} \u00b7 {plural(_last_step(record), 'step')}"
     about += f" \u00b7 {state_label(record.state)}" if record.state != "done" else ""
     head = Markup(tag("h3", record.id) + tag("span", about, class_="soft"))
+    named = {"data_stage": record.id, "data_axes": _axes(record)}
     if unfolded:
-        return tag("section", tag("div", head, class_="head"), body, class_="card stage")
-    return tag("details", tag("summary", head), body, class_="card stage")
+        return tag("section", tag("div", head, class_="head"), body, class_="card stage", **named)
+    return tag("details", tag("summary", head), body, class_="card stage", **named)
+
+
+def _axes(record: StepRecord) -> str:
+    """What the script can draw the curves by."""
+    progress = record.events.progress
+    return " ".join(
+        ["steps", *(["tokens"] if progress.tokens else []), *(["seconds"] if progress.seconds else [])]
+    )
 
 
 def _last_step(record: StepRecord) -> int:
@@ -131,30 +131,28 @@ def metric_title(name: str, returns: str) -> str:
 
 
 def _charts(
-    record: StepRecord, names: Sequence[str], drawn: CurveCollector, most: int, marks: StepMarkers
+    record: StepRecord, names: Sequence[str], curves: Mapping[str, Curve], marks: StepMarkers
 ) -> Markup:
     returns = _return_metric(record)
     found: list[Markup] = []
     for name in names:
-        one = build_curve(name, record.events.metrics[name], most)
-        if one.y:
-            found.append(drawn.add(one, metric_title(name, returns), marks))
+        if curves[name].y:
+            found.append(draw_chart(curves[name], metric_title(name, returns), marks))
         else:
             found.append(tag("p", f"{metric_title(name, returns)} has no finite value.", class_="soft"))
     return tag("div", found, class_="charts")
 
 
 def _other_metrics(
-    record: StepRecord, names: Sequence[str], drawn: CurveCollector, most: int, marks: StepMarkers
+    record: StepRecord, names: Sequence[str], curves: Mapping[str, Curve], marks: StepMarkers
 ) -> Markup:
     """The remaining metrics, collapsed; constant ones as text."""
-    metrics = record.events.metrics
-    varying = [name for name in names if not _is_constant(metrics[name])]
-    constant = [name for name in names if _is_constant(metrics[name])]
-    parts = [_charts(record, varying, drawn, most, marks)] if varying else []
+    varying = [name for name in names if name in curves]
+    constant = [name for name in names if name not in curves]
+    parts = [_charts(record, varying, curves, marks)] if varying else []
     if constant:
         values = [
-            tag("li", metric_title(name, ""), " ", tag("b", format_number(metrics[name][0][1])))
+            tag("li", metric_title(name, ""), " ", tag("b", format_number(record.events.metrics[name][0][1])))
             for name in constant
         ]
         parts += [tag("p", "Constant:", class_="soft"), tag("ul", values, class_="chips")]

@@ -1,0 +1,60 @@
+// Filters the samples, and shows the one that a link targets.
+
+function browse(root) {
+  const controls = root.querySelector(".controls");
+  const more = root.querySelector("#more-samples");
+  const cards = [...root.querySelectorAll(".sample")];
+  const texts = cards.map((card) => card.textContent.toLowerCase());
+  const stage = root.querySelector("#sample-stage");
+  const outcome = root.querySelector("#sample-outcome");
+  const model = root.querySelector("#sample-model");
+  const search = root.querySelector("#sample-text");
+  const counted = root.querySelector("#sample-count");
+  const page = 8;
+  let room = page;
+
+  function update() {
+    const query = search.value.trim().toLowerCase();
+    let found = 0;
+    cards.forEach((card, index) => {
+      const fits =
+        (!stage.value || card.dataset.stage === stage.value) &&
+        (!outcome || !outcome.value || card.dataset.outcome.split(" ").includes(outcome.value)) &&
+        (!model || !model.value || card.dataset.model === model.value) &&
+        (!query || texts[index].includes(query));
+      if (fits) found += 1;
+      card.hidden = !fits || found > room;
+    });
+    counted.textContent = `${Math.min(found, room)} of ${found} shown`;
+    more.hidden = found <= room;
+  }
+
+  function restart() {
+    room = page;
+    update();
+  }
+
+  stage.addEventListener("change", restart);
+  if (outcome) outcome.addEventListener("change", restart);
+  if (model) model.addEventListener("change", restart);
+  search.addEventListener("input", restart);
+  controls.addEventListener("submit", (event) => event.preventDefault());
+  more.addEventListener("click", () => {
+    room += 3 * page;
+    update();
+  });
+  // A link to a sample shows it, whatever the filters and the length of the list are.
+  function reveal() {
+    const target = cards.find((card) => `#${card.id}` === location.hash);
+    if (!target) return;
+    for (const field of [stage, outcome, model, search]) if (field) field.value = "";
+    room = Math.max(room, cards.indexOf(target) + 1);
+    update();
+    target.scrollIntoView();
+  }
+
+  window.addEventListener("hashchange", reveal);
+  controls.hidden = false;
+  update();
+  reveal();
+}
