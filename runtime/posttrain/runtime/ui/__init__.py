@@ -1,0 +1,1 @@
+"""`recipe ui`: a local web server that shows the runs of homes while they proceed."""
