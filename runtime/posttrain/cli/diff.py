@@ -1,5 +1,7 @@
 """`recipe diff`: compare two recipes, plans or runs, and estimate the cost of the changes."""
 
+from dataclasses import replace
+
 import click
 
 from posttrain.cli.compile import settings_option
@@ -27,7 +29,7 @@ def command(
     exit_code: bool,
 ) -> None:
     """Compare A with B. Each is a recipe, a plan from `recipe plan --format json`, or the start of the name
-    of a run.
+    of a run. Of two runs, the metrics are compared too, item by item where both have the items.
 
     --set and --profile apply to B, so `recipe diff . . --set seed=1` shows the cost of a change. Cached steps
     cost nothing.
@@ -43,6 +45,10 @@ def command(
     compared = compare_plans(old.plan, new.plan)
     cached = {id for id, prospect in forecast_plan(new.plan, where).items() if prospect.state == "cached"}
     report = DiffReport.from_comparison(compared, old.request, new.request, cached)
+    if old.run is not None and new.run is not None:
+        from posttrain.cli.metric_differences import compare_metrics
+
+        report = replace(report, metrics=compare_metrics(old.run, new.run))
     click.echo(to_json(report) if form == "json" else to_text(report), nl=False)
     if exit_code and not report.is_empty:
         raise click.exceptions.Exit(EXIT_DIFFERENT)

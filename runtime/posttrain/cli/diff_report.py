@@ -1,7 +1,7 @@
 """The output of `recipe diff`: the changes, the steps that must run again, and their cost."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.spec.url_passwords import mask_url_passwords
 
 if TYPE_CHECKING:
+    from posttrain.runtime.comparison.stage_comparison import StageComparison
     from posttrain.spec.plan import Step
 
 
@@ -34,6 +35,8 @@ class DiffReport:
     removed: "tuple[Step, ...]"
     unchanged_count: int
     cached: frozenset[str]
+    # Of two runs: the metrics of each stage. They are no part of the difference of the plans.
+    metrics: "tuple[StageComparison, ...] | None" = None
 
     @property
     def is_empty(self) -> bool:
@@ -49,7 +52,7 @@ class DiffReport:
     ) -> "DiffReport":
         rerun = tuple(change for change in compared.steps if change.status != "same")
         return DiffReport(
-            changes=tuple(_changes(compared, old, new)),
+            changes=tuple(plan_changes(compared, old, new)),
             rerun=rerun,
             removed=compared.removed_steps,
             unchanged_count=len(compared.steps) - len(rerun),
@@ -57,7 +60,9 @@ class DiffReport:
         )
 
 
-def _changes(compared: PlanDiff, old: CompileRequest | None, new: CompileRequest | None) -> list[Difference]:
+def plan_changes(
+    compared: PlanDiff, old: CompileRequest | None = None, new: CompileRequest | None = None
+) -> list[Difference]:
     """The changes without duplicates, from the recipe texts if both sides are recipes."""
     found = [
         *compared.plan_differences,
@@ -71,22 +76,37 @@ def _changes(compared: PlanDiff, old: CompileRequest | None, new: CompileRequest
 
 
 def to_text(report: DiffReport) -> str:
-    if report.is_empty:
+    if report.is_empty and not report.metrics:
         return "no difference\n"
     return "\n\n".join("\n".join(block) for block in _blocks(report) if block) + "\n"
 
 
 def _blocks(report: DiffReport) -> Iterator[list[str]]:
     if report.changes:
-        yield [click.style("changed", bold=True), *(f"  {_change_line(change)}" for change in report.changes)]
+        yield [click.style("changed", bold=True), *(f"  {change_line(change)}" for change in report.changes)]
     if report.rerun:
-        rows = [_step_row(change, change.step.id in report.cached) for change in report.rerun]
-        header = ("step", "kind", "state", "time", "memory", "cost", "why")
-        used = [at for at in range(len(header)) if any(row[at] for row in rows)]
-        yield table_lines([header[at] for at in used], [[row[at] for at in used] for row in rows])
+        yield table_lines(*used_columns(*step_rows(report)))
     if report.removed:
         yield ["removed: " + ", ".join(step.id for step in report.removed)]
-    yield [_summary(report)]
+    if report.metrics:
+        from posttrain.cli.metric_differences import metric_blocks
+
+        yield from metric_blocks(report.metrics)
+    yield ["no difference in the recipes"] if report.is_empty else [_summary(report)]
+
+
+def step_rows(report: DiffReport) -> tuple[Sequence[str], list[tuple[str, ...]]]:
+    """The header and the rows of the table of the steps to run again."""
+    header = ("step", "kind", "state", "time", "memory", "cost", "why")
+    return header, [_step_row(change, change.step.id in report.cached) for change in report.rerun]
+
+
+def used_columns(
+    header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """A table without the columns that are empty in all rows."""
+    used = [at for at in range(len(header)) if any(row[at] for row in rows)]
+    return [header[at] for at in used], [[row[at] for at in used] for row in rows]
 
 
 def _step_row(change: StepChange, cached: bool) -> tuple[str, ...]:
@@ -121,19 +141,25 @@ def _summary(report: DiffReport) -> str:
     return ", ".join(parts) + (f"; {cost}" if cost else "")
 
 
-def _change_line(change: Difference) -> str:
+def change_line(change: Difference) -> str:
+    """A change on one line, shortened around the first difference."""
+    name, old, new = change_texts(change)
+    if old is None or new is None:
+        sign, text = ("+", new) if old is None else ("-", old)
+        return f"{sign} {name}: {_excerpt(text or '')}"
+    start = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), 0)
+    return f"~ {name}: {_excerpt(old, start)} -> {_excerpt(new, start)}"
+
+
+def change_texts(change: Difference) -> tuple[str, str | None, str | None]:
+    """The path of a change, and its values as text without passwords; None for a side without a value."""
     name = (
         f"{change.path[0]} {dotted_path(change.path[1:])}"
         if change.path[0] in _NON_RECIPE_PARTS
         else dotted_path(change.path)
     )
-    if change.old is ABSENT:
-        return f"+ {name}: {_excerpt(_text(change.new))}"
-    if change.new is ABSENT:
-        return f"- {name}: {_excerpt(_text(change.old))}"
-    old, new = _text(change.old), _text(change.new)
-    start = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), 0)
-    return f"~ {name}: {_excerpt(old, start)} -> {_excerpt(new, start)}"
+    old, new = (None if value is ABSENT else _text(value) for value in (change.old, change.new))
+    return name, old, new
 
 
 def _text(value: Any) -> str:
@@ -150,7 +176,9 @@ def _excerpt(text: str, start: int = 0) -> str:
 
 
 def to_json(report: DiffReport) -> str:
-    """The comparison as JSON. A side without a value at a path has no key."""
+    """The comparison as JSON. A side without a value at a path has no key. Only two runs have `metrics`."""
+    from posttrain.cli.metric_differences import metrics_data
+
     return (
         json.dumps(
             {
@@ -160,6 +188,7 @@ def to_json(report: DiffReport) -> str:
                 "removed": [step.id for step in report.removed],
                 "unchanged_count": report.unchanged_count,
                 "cost": {name: _estimate_sum(report.pending, name) for name in ("seconds", "dollars")},
+                **({} if report.metrics is None else {"metrics": metrics_data(report.metrics)}),
             },
             ensure_ascii=False,
             indent=1,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from posttrain.cli.step_details import describe_nodes
 from posttrain.runtime.execution.dry_run import StepForecast
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ _STATE_COLORS = {
     "done": "green",
     "resume": "cyan",
     "running": "cyan",
+    "queued": "yellow",
     "run": "yellow",
     "skipped": "bright_black",
     "failed": "red",
@@ -92,9 +94,9 @@ def print_plan_table(plan: "Plan", prospects: Mapping[str, StepForecast], locked
         click.echo(f"time by part: {part_times(pending)}")
     for line in api_total(pending):
         click.echo(line)
-    nodes = plan.target.get("nodes", 1)
-    if nodes > 1:
-        click.echo(f"planned for {nodes} machines: posttrain cannot run a stage on more than one yet")
+    for step in plan.steps:
+        if step.launch.all_nodes > 1:
+            click.echo(f"{step.id} runs on {describe_nodes(step.launch)}: on a cluster, with `--on NAME`")
     loose = _unpinned_steps(plan) if not locked else []
     if loose:
         what = ", ".join(loose[:3]) + (f" and {len(loose) - 3} more" if len(loose) > 3 else "")

@@ -1,0 +1,1 @@
+"""Comparison of runs: metrics with paired intervals, training curves, changed items, one page."""
