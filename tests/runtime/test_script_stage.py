@@ -1,5 +1,6 @@
 """Script stages: a user's program with declared inputs, none of whose processes outlives the run."""
 
+import json
 import os
 import signal
 import subprocess
@@ -47,6 +48,16 @@ def test_nothing_that_a_program_started_outlives_the_run(folder: Path, how: sign
     os.kill(client.pid, how)
     client.wait(timeout=60)
     wait_until(lambda: not is_sleeping(seconds), "the end of the program")
+
+
+def test_a_program_that_survives_the_signal_to_all_processes_has_no_product(folder: Path) -> None:
+    """A scheduler that cancels a job sends SIGTERM to the worker and to each process of its program."""
+    recipe = RECIPE + '  cut: {script: [sh, -c, "kill -TERM $PPID; echo partial > $OUT/x"]}\n'
+    (folder / "recipe.yaml").write_text(recipe)
+    ended = run_command("run", folder, "--home", folder / "home")
+    assert "cut     interrupted" in ended.stdout
+    states = json.loads(run_command("status", "--home", folder / "home", "--format", "json").stdout)["steps"]
+    assert {step["id"]: step["state"] for step in states}["cut"] == "interrupted"
 
 
 def is_sleeping(seconds: str) -> bool:

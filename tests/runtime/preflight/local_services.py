@@ -72,7 +72,8 @@ def _make_handler(services: LocalServices) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_POST = do_GET  # noqa: N815 - the name is that of the base class
+        def do_POST(self) -> None:
+            self.do_GET()
 
         def log_message(self, *_: Any) -> None:
             """Suppress the log output."""

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.conftest import require_service
 from tests.runtime.preflight.preflight_recipe import HEAD, MACHINE, check, compile_plan
 from tests.runtime.resizable_tmpfs import can_mount, resizable_tmpfs, resize
 
@@ -90,8 +91,7 @@ def test_files_of_the_user_are_counted(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_full_file_system(tmp_path: Path) -> None:
-    if not can_mount(tmp_path / "probe"):
-        pytest.skip("this user cannot mount a tmpfs")
+    require_service("a user who may mount a tmpfs", can_mount(tmp_path / "probe") or None, "run as root")
     plan = compile_plan(tmp_path / "recipe", HEAD + STAGES)
     with resizable_tmpfs(tmp_path / "home", wanted=True):
         home = Home(tmp_path / "home")

@@ -17,7 +17,9 @@ from tests.runtime.preflight.preflight_recipe import check
 CONFIG = {"os": "linux", "architecture": "amd64"}
 _CONFIG_DATA = json.dumps(CONFIG).encode()
 CONFIG_DIGEST = "sha256:" + hashlib.sha256(_CONFIG_DATA).hexdigest()
-MANIFEST = {"schemaVersion": 2, "config": {"digest": CONFIG_DIGEST}}
+_CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
+CONFIG_DESCRIPTOR = {"mediaType": _CONFIG_TYPE, "digest": CONFIG_DIGEST, "size": len(_CONFIG_DATA)}
+MANIFEST = {"schemaVersion": 2, "config": CONFIG_DESCRIPTOR, "layers": []}
 _MANIFEST_DATA = json.dumps(MANIFEST).encode()
 DIGEST = "sha256:" + hashlib.sha256(_MANIFEST_DATA).hexdigest()
 

@@ -40,6 +40,25 @@ def check_function(module: ast.Module, name: str, arguments: Sequence[str]) -> P
     return _check_keywords(found.args, name, found.lineno, arguments, skip=0)
 
 
+def check_row_function(module: ast.Module, name: str, arguments: Sequence[str]) -> Problem | None:
+    """The problem of a call with a row and these keyword arguments, if the source shows one."""
+    found = _find_definition(module, name)
+    if isinstance(found, Problem) or found is None:
+        return found
+    if isinstance(found, ast.AsyncFunctionDef):
+        cause = f"`{name}` is a coroutine function, and its rows are not awaited"
+        return Problem(line=found.lineno, cause=cause, advice="define it with `def`")
+    if isinstance(found, ast.ClassDef) or found.decorator_list:
+        return None
+    positional = [*found.args.posonlyargs, *found.args.args]
+    if not positional and found.args.vararg is None:
+        cause = f"`{name}` takes no positional argument for the row"
+        return Problem(line=found.lineno, cause=cause, advice=f"define it as `def {name}(row)`")
+    takes_seed = any(one.arg == "seed" for one in (*positional[1:], *found.args.kwonlyargs))
+    passed = (*arguments, "seed") if takes_seed and "seed" not in arguments else arguments
+    return _check_keywords(found.args, name, found.lineno, passed, skip=1)
+
+
 def _check_value(module: ast.Module, name: str, arguments: Sequence[str]) -> Problem | None:
     """The problem of a name that is bound only once, to a constant or to a lambda."""
     bound = [one for one in _statements(module.body) if _binds([one], name)]

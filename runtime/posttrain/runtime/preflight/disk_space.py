@@ -12,6 +12,7 @@ from pathlib import Path
 from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.preflight.finding import Finding, error
 from posttrain.runtime.preflight.scope import Probe, Scope
+from posttrain.runtime.store.user_files import find_user_file
 from posttrain.spec.plan import Step
 from posttrain.spec.record import record
 from posttrain.spec.step_params.train_params import TrainStepParams
@@ -62,7 +63,7 @@ def _check_space(scope: Scope) -> list[Finding]:
 
 def _step_usage(step: Step, scope: Scope) -> _Usage:
     estimate = step.estimate or {}
-    files = sum(_file_size(scope.recipe_dir / file.path) for file in step.files.values())
+    files = sum(_file_size(find_user_file(scope.recipe_dir, file)) for file in step.files.values())
     # Without an estimate: datasets and models from files have about their size.
     product, checkpoints = estimate.get("disk_gb"), estimate.get("checkpoints_gb")
     trained = checkpoints * _GB if isinstance(checkpoints, int | float) else 0

@@ -23,6 +23,9 @@ def unmet_requirements(steps: Iterable[Step], machine: Machine) -> Iterator[Find
 def _unmet_requirement(step: Step, machine: Machine) -> tuple[str, str] | None:
     """The cause and the advice."""
     required = step.resources
+    if step.launch.all_nodes > 1:
+        cause = f"`{step.id}` runs on {step.launch.all_nodes} nodes, but this is one machine"
+        return cause, "run it on a cluster with `--on NAME`, or remove `hardware.nodes`"
     if required.gpus > len(machine.gpus):
         wanted, available = _pluralize(required.gpus, "GPU"), str(len(machine.gpus) or "none")
         cause = f"`{step.id}` requires {wanted}, but this machine has {available} available"

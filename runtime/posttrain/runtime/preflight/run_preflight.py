@@ -15,7 +15,7 @@ from posttrain.runtime.process_environment import resolve_secrets
 from posttrain.runtime.secret_masking import secret_values
 from posttrain.runtime.store.home import Home
 from posttrain.spec.place import Place
-from posttrain.spec.plan import Plan
+from posttrain.spec.plan import Plan, Step
 
 if TYPE_CHECKING:
     from posttrain.runtime.runners.cluster.scheduler import Scheduler
@@ -26,8 +26,9 @@ _CHECKS = (
     "user_functions",
     "episode_interpreters",
     "libraries",
+    "script_programs",
     "endpoints",
-    "hub",
+    "hub_access",
     "disk_space",
     "push_folders",
     "machine_resources",
@@ -36,7 +37,9 @@ _CHECKS = (
     "place_requests",
 )
 # These look at the machine of the client. On a cluster, the program on the node checks its stack.
-_LOCAL_CHECKS = frozenset(("libraries", "machine_resources", "images", "episode_interpreters"))
+_LOCAL_CHECKS = frozenset(
+    ("libraries", "script_programs", "machine_resources", "images", "episode_interpreters")
+)
 _CONCURRENT_PROBES = 8
 
 
@@ -48,19 +51,23 @@ def run_preflight(
     machine: Machine | None = None,
     place: Place | None = None,
     scheduler: "Scheduler | None" = None,
+    is_finished: Callable[[Step], bool] | None = None,
 ) -> tuple[Finding, ...]:
     """What the steps of a run need and would not get, in the order of the recipe.
 
-    Only the selected steps without a product in the store are checked, on this machine unless another one
-    or a cluster is given. Nothing of the user's code is executed.
+    Only the selected steps that are not finished are checked, on this machine unless another one or a cluster
+    is given. By default, those with a product in the store are finished. Nothing of the user's code is
+    executed.
     """
+
+    def has_product(step: Step) -> bool:
+        return step.pinned and home.store.find(step.key) is not None
+
+    is_done = is_finished or has_product
     scope = Scope(
         plan=plan,
         steps=tuple(
-            step
-            for step in plan.steps
-            if (selected is None or step.id in selected)
-            and not (step.pinned and home.store.find(step.key) is not None)
+            step for step in plan.steps if (selected is None or step.id in selected) and not is_done(step)
         ),
         home=home,
         recipe_dir=recipe_dir,

@@ -9,7 +9,7 @@ from posttrain.runtime.preflight.finding import Finding, error
 from posttrain.spec.extension import Method
 from posttrain.spec.plan import Step, StepInput
 from posttrain.spec.step_params.generation_params import GenerationParams
-from posttrain.spec.step_params.train_params import TrainStepParams
+from posttrain.spec.step_params.train_params import HELD_OUT_ROLE, TrainStepParams
 
 # By step: the facts of its product, among them the number of rows of each part as `rows.PART`.
 Facts = Mapping[str, Mapping[str, Any]]
@@ -17,9 +17,14 @@ _ROWS = "rows."
 
 
 def data_inputs(step: Step) -> dict[str, StepInput]:
-    """The inputs whose rows a stage reads: its data, that of its in-loop evals, and few-shot examples."""
-    roles = {"data", "few_shot"}
-    return {role: given for role, given in step.inputs.items() if role.rpartition(".")[2] in roles}
+    """The inputs whose rows a stage reads: its data, that of its evaluations, and few-shot examples."""
+    roles = {"data", "few_shot", HELD_OUT_ROLE}
+    # The role of a model can be `model:STAGE.OUTPUT`.
+    return {
+        role: given
+        for role, given in step.inputs.items()
+        if ":" not in role and role.rpartition(".")[2] in roles
+    }
 
 
 def check_schedule(step: Step, facts: Facts) -> Iterator[Finding]:
@@ -50,6 +55,8 @@ def count_rows(given: StepInput, facts: Facts) -> int | None:
     known = facts.get(given.step)
     if known is None:
         return None
+    if given.output is not None:
+        return known.get(f"{given.output}.rows")
     if given.part is not None:
         return known.get(f"{_ROWS}{given.part}", 0) if _row_counts(known) else None
     return sum(_row_counts(known)) if _row_counts(known) else None
@@ -87,4 +94,4 @@ def _check_few_shot(step: Step, wanted: int, rows: int) -> Iterator[Finding]:
 
 
 def _data_name(given: StepInput) -> str:
-    return f"`{given.step}.{given.part}`" if given.part else f"`{given.step}`"
+    return f"`{given.reference}`"

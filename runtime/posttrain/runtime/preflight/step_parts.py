@@ -10,6 +10,7 @@ from posttrain.runtime.engines.endpoint_client import connect_endpoint
 from posttrain.runtime.plan_params import read_step_params
 from posttrain.spec.plan import Step
 from posttrain.spec.record import record
+from posttrain.spec.step_params.data_params import DataStepParams, ExtensionOperation
 from posttrain.spec.step_params.generation_params import GenerationParams
 from posttrain.spec.step_params.reward_params import EnvironmentParams, RewardGraphParams
 from posttrain.spec.step_params.step_parameters import StepParams
@@ -63,7 +64,7 @@ class UserCode:
     step: Step
     # A key of the step's `places`.
     declaration: str
-    kind: str  # function or class
+    kind: str  # function, row function or class
     # FILE.py:NAME, and the other files that it may import, as paths relative to the recipe.
     call: str
     modules: tuple[str, ...]
@@ -102,8 +103,10 @@ def endpoint_uses(step: Step) -> Iterator[EndpointUse]:
 
 
 def user_code(step: Step) -> Iterator[UserCode]:
-    """The functions of the rewards of a step, and the classes of its environments."""
+    """The functions of the rewards and data steps of a step, and the classes of its environments."""
     for part in step_parts(step):
+        if isinstance(part.params, DataStepParams):
+            yield from _data_step_code(step, part.params)
         for node in part.reward.nodes if part.reward else ():
             if node.op == "python":
                 yield UserCode(
@@ -124,6 +127,19 @@ def user_code(step: Step) -> Iterator[UserCode]:
                 call=str(params["call"]),
                 modules=_names(params.get("modules")),
                 arguments=_names(params.get("with")),
+            )
+
+
+def _data_step_code(step: Step, params: DataStepParams) -> Iterator[UserCode]:
+    for operation in params.operations:
+        if isinstance(operation, ExtensionOperation) and operation.op == "python":
+            yield UserCode(
+                step=step,
+                declaration="",
+                kind="row function",
+                call=str(operation.params["call"]),
+                modules=_names(operation.params.get("modules")),
+                arguments=_names(operation.params.get("with")),
             )
 
 

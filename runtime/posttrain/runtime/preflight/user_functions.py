@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from posttrain.runtime.errors import StepError
-from posttrain.runtime.preflight.call_signature import check_class, check_function
+from posttrain.runtime.preflight.call_signature import check_class, check_function, check_row_function
 from posttrain.runtime.preflight.finding import Finding, error, warning
 from posttrain.runtime.preflight.import_names import ImportedModule, imported_modules
 from posttrain.runtime.preflight.module_search import (
@@ -20,6 +20,7 @@ from posttrain.runtime.preflight.module_search import (
 )
 from posttrain.runtime.preflight.scope import Probe, Scope
 from posttrain.runtime.preflight.step_parts import UserCode, user_code
+from posttrain.runtime.store.user_files import find_user_file
 from posttrain.spec.plan import Step
 from posttrain.spec.record import record
 
@@ -61,7 +62,7 @@ def _check_step(step: Step, codes: Sequence[UserCode], scope: Scope) -> list[Fin
 
 def _parse(code: UserCode, file: str, folder: Path) -> ast.Module | Finding:
     try:
-        return ast.parse((folder / file).read_bytes(), file)
+        return ast.parse(_find(code.step, file, folder).read_bytes(), file)
     except OSError as problem:
         cause = f"`{code.call}`: cannot read {file}: {problem.strerror}"
         return error("function", code.step, cause, "restore the file", declaration=code.declaration)
@@ -72,13 +73,21 @@ def _parse(code: UserCode, file: str, folder: Path) -> ast.Module | Finding:
         return error("function", code.step, cause, advice, declaration=code.declaration)
 
 
+def _find(step: Step, file: str, folder: Path) -> Path:
+    """The file of a name in the step, which can be that of an artifact."""
+    named = next((one for one in step.files.values() if one.path == file), None)
+    return folder / file if named is None else find_user_file(folder, named)
+
+
 def _check_call(code: UserCode, source: ast.Module) -> list[Finding]:
-    check = check_function if code.kind == "function" else check_class
-    problem = check(source, code.name, code.arguments)
+    problem = _CHECKS[code.kind](source, code.name, code.arguments)
     if problem is None:
         return []
     cause = f"`{code.call}`: {problem.cause} ({code.file}:{problem.line})"
     return [error("function", code.step, cause, problem.advice, declaration=code.declaration)]
+
+
+_CHECKS = {"function": check_function, "row function": check_row_function, "class": check_class}
 
 
 def _check_imports(step: Step, imports: Sequence[_Import], scope: Scope) -> list[Finding]:

@@ -7,11 +7,13 @@ from posttrain.runtime.catalog import CATALOG, load_entry
 from posttrain.runtime.data.row_split import split_rows
 from posttrain.runtime.duckdb_files import load_parquet, write_parquet
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.message_columns import widen_messages
 from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.rows_io import dataset_parts
 from posttrain.runtime.step_context import StepContext
-from posttrain.spec.extension import Verb
+from posttrain.spec.extension import DataOp, Verb
 from posttrain.spec.step_params.data_params import (
+    STEP_FILE_PREFIX,
     DataStepParams,
     ExtensionOperation,
     Operation,
@@ -54,6 +56,7 @@ def _create_rows_table(context: StepContext[DataStepParams], connection: Any) ->
     connection.execute(
         "CREATE TABLE rows AS SELECT *, row_number() OVER () AS __row, 'all' AS __part FROM source"
     )
+    widen_messages(connection, "rows")
 
 
 def _load_product(connection: Any, table: str, folder: Path, part: str | None) -> None:
@@ -70,20 +73,23 @@ def _apply_step(context: StepContext[DataStepParams], connection: Any, operation
             "CREATE OR REPLACE TABLE other AS"
             " SELECT *, row_number() OVER () AS __row, 'all' AS __part FROM given"
         )
+        widen_messages(connection, "other")
     if isinstance(operation, SplitOperation):
         context.facts.update(split_rows(connection, operation, context.events))
-        return
-    if isinstance(operation, ExtensionOperation):
+    elif isinstance(operation, ExtensionOperation):
         extension = CATALOG.find("data", operation.op)
         assert extension is not None, f"the catalog has no data op {operation.op}"
         params = read_extension_params(extension.params, operation.params)
-        load_entry(operation.entry)(params, connection, operation.seed)
-        return
-    if operation.needs is not None:
-        _check_count(connection, operation.needs)
-    connection.execute(f"CREATE TABLE following AS {operation.query}")
-    connection.execute("DROP TABLE rows")
-    connection.execute("ALTER TABLE following RENAME TO rows")
+        assert isinstance(extension, DataOp), f"{operation.op} is a data op"
+        files = {name: context.files[f"{STEP_FILE_PREFIX}{name}"] for name in extension.files(params)}
+        load_entry(operation.entry)(params, connection, operation.seed, *([files] if files else []))
+    else:
+        if operation.needs is not None:
+            _check_count(connection, operation.needs)
+        connection.execute(f"CREATE TABLE following AS {operation.query}")
+        connection.execute("DROP TABLE rows")
+        connection.execute("ALTER TABLE following RENAME TO rows")
+    widen_messages(connection, "rows")
 
 
 def _check_count(connection: Any, needs: RowRequirement) -> None:

@@ -33,10 +33,22 @@ def run(context: StepContext[ExportStepParams]) -> None:
         _merge(context, source)
     else:
         _copy(source, context.out)
-        _note_base(source, context.out)
+        _note_base(context, source)
+    if context.params.max_shard_size is not None:
+        _split_weights(context, context.params.max_shard_size)
     model_card.write_card(source, context.out)
     model_push.push_model(context)
     context.facts["files"] = len(list(context.out.iterdir()))
+
+
+def _split_weights(context: StepContext[ExportStepParams], size: str) -> None:
+    from posttrain.runtime.models.weight_shards import split_weights
+
+    context.events.emit("phase", name="splitting")
+    larger = split_weights(context.out, size)
+    if larger:
+        message = f"{len(larger)} weights are larger than {size}, such as {larger[0]}; each has its own file"
+        context.events.emit("warning", message=message, advice="raise max_shard_size")
 
 
 def _copy(source: Path, out: Path) -> None:
@@ -71,11 +83,21 @@ def _logits(model: Any, tokens: Any) -> Any:
         return model(input_ids=tokens).logits.float()
 
 
-def _note_base(source: Path, out: Path) -> None:
+def _note_base(context: StepContext[ExportStepParams], source: Path) -> None:
     """Record the base model: its hub repository if it has one, and its key in the store."""
-    base = peft_adapters.base_model_dir(source)
+    out, base = context.out, peft_adapters.base_model_dir(source)
     published = model_origin.read_origin(base)
-    note = {"key": peft_adapters.product_key(base), **{k: published.get(k) for k in ("from", "revision")}}
+    key = peft_adapters.product_key(base).partition("/")[0]
+    note = {"key": key, **{k: published.get(k) for k in ("from", "revision")}}
+    rows = published.get("embeddings")
+    if rows is not None:
+        note["embeddings"] = rows
+        context.events.emit(
+            "warning",
+            message="the adapter belongs to a base model with added tokens, not to the published model",
+            advice=f"call `model.resize_token_embeddings({rows})` on the published model before you load the"
+            " adapter, or export the merged model",
+        )
     atomic_io.write_json(out / peft_adapters.BASE_FILE, note)
     if published.get("from"):
         config = atomic_io.read_json(out / "adapter_config.json")

@@ -1,29 +1,45 @@
 """The verb `model`: creates a declared model with random weights, or copies it from a hub or a folder."""
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.models.added_tokens import (
+    AddedTokens,
+    add_tokens,
+    tokenizer_size,
+)
+from posttrain.runtime.models.builtin_chat_template import (
+    add_end_of_turn,
+    find_template,
+    set_builtin_template,
+    set_padding,
+)
+from posttrain.runtime.models.embedding_resizing import resize_embeddings
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.architectures.unsupported_checkpoints import CheckpointProblem, checkpoint_problem
 from posttrain.spec.extension import Verb
-from posttrain.spec.model_declaration import RandomInit, Tokenizer
+from posttrain.spec.model_declaration import RandomInit
 from posttrain.spec.model_files import MAX_FILE_BYTES
 from posttrain.spec.process_variables import HUB_CREDENTIAL
-from posttrain.spec.step_params.artifact_params import ModelStepParams
+from posttrain.spec.step_params.artifact_params import BuiltinTemplateParams, ModelStepParams
+from posttrain.spec.tokenizer_declaration import Tokenizer
 
 EXTENSION = Verb(
     name="model",
     summary="A model folder with weights and tokenizer.",
-    version=3,
+    version=4,
     stack=("torch", "transformers", "tokenizers", "safetensors"),
     preload=("torch", "transformers.modeling_utils"),
 )
 # The role of a file of a local model is this prefix and the file's name.
 _FILE_ROLE_PREFIX = "model/"
 # Configuration, tokenizer and safetensors. No code and no pickled weights.
+_FORMER_TOKEN_FILES = ("special_tokens_map.json", "added_tokens.json")
 _ALLOWED_FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "tokenizer*")
 
 
@@ -42,9 +58,12 @@ def _initialize_random(context: StepContext[ModelStepParams], init: RandomInit) 
 
     params = context.params
     assert params.tokenizer is not None, "the compiler checks that a random model has a tokenizer"
-    tokenizer = _tokenizer(params.tokenizer)
-    _set_template(context, tokenizer)
-    model = random_model(init, tokenizer, params.seed)
+    tokenizer = _tokenizer(params.tokenizer, params.builtin_template)
+    if params.tokenizer.init is None:
+        add_tokens(tokenizer, params.tokenizer)
+    _set_template(context, tokenizer, add_tokens=True)
+    vocabulary = params.tokenizer.rounded(tokenizer_size(tokenizer))
+    model = random_model(init, tokenizer, vocabulary, params.seed)
     if params.dtype not in ("auto", "float32"):
         import torch
 
@@ -69,21 +88,63 @@ def _copy_published(context: StepContext[ModelStepParams], name: str) -> None:
     for file, path in local_files.items():
         os.link(path, context.out / file)  # both are in the step's work directory
     check_published(context.out, name)
-    if params.tokenizer is not None or params.tags is not None or "chat_template" in context.files:
-        tokenizer = _tokenizer(params.tokenizer) if params.tokenizer else _own_tokenizer(context.out)
-        _set_template(context, tokenizer)
-        tokenizer.save_pretrained(context.out)
-    if params.dtype != "auto":
-        _convert(context.out, params.dtype)
-    model_origin.write_origin(context.out, params, revision)
+    added, embeddings = _change_tokenizer(context), None
+    if added is not None or params.dtype != "auto":
+        with _changed_model(context.out, None if params.dtype == "auto" else params.dtype) as model:
+            if added is not None:
+                assert params.tokenizer is not None, "only a declared tokenizer adds tokens"
+                resize_embeddings(model, added, params.tokenizer, params.seed)
+                embeddings = model.get_input_embeddings().weight.shape[0]
+    _write_named_tokens(context)
+    model_origin.write_origin(context.out, params, revision, embeddings)
     context.facts["revision"] = revision
 
 
-def _tokenizer(declared: Tokenizer) -> Any:
+def _change_tokenizer(context: StepContext[ModelStepParams]) -> AddedTokens | None:
+    """Give the model the tokenizer, the added tokens and the chat template of the recipe.
+
+    Returns the tokens that may need other embeddings; None if the embeddings stay as they are.
+    """
+    params = context.params
+    declares_template = params.tags or params.builtin_template or "chat_template" in context.files
+    if params.tokenizer is None and not declares_template:
+        return None
+    declared = params.tokenizer or Tokenizer()
+    replaced = declared.init is not None or declared.from_ is not None
+    tokenizer = _tokenizer(declared, params.builtin_template) if replaced else _own_tokenizer(context.out)
+    added = (
+        add_tokens(tokenizer, declared)
+        if declared.init is None
+        else AddedTokens({}, tokenizer_size(tokenizer), tokenizer_size(tokenizer))
+    )
+    _set_template(context, tokenizer, add_tokens=False)
+    for name in _FORMER_TOKEN_FILES:  # the tokens are in the other files
+        (context.out / name).unlink(missing_ok=True)
+    tokenizer.save_pretrained(context.out)
+    return added if added.pieces or declared.resize_to_multiple_of is not None else None
+
+
+def _write_named_tokens(context: StepContext[ModelStepParams]) -> None:
+    """Write the end and the padding token that the recipe declares to the model's configurations."""
+    declared = context.params.tokenizer or Tokenizer()
+    ends, pads = declared.eos_token is not None, declared.pad_token is not None
+    if not (ends or pads or context.params.builtin_template is not None):
+        return
+    tokenizer = _own_tokenizer(context.out)
+    if ends or context.params.builtin_template is not None:
+        add_end_of_turn(context.out, tokenizer)
+    if pads:
+        set_padding(context.out, tokenizer)
+
+
+def _tokenizer(declared: Tokenizer, chosen: BuiltinTemplateParams | None) -> Any:
     from posttrain.runtime.models.character_tokenizer import build_character_tokenizer
 
     if declared.init == "characters":
-        return build_character_tokenizer(declared.alphabet, declared.added_tokens)
+        template = find_template(chosen) if chosen is not None else None
+        return build_character_tokenizer(
+            declared.alphabet, declared.added_tokens, template, declared.added_special_tokens
+        )
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(declared.from_, revision=declared.revision)
@@ -95,11 +156,13 @@ def _own_tokenizer(folder: Path) -> Any:
     return load_tokenizer(folder)
 
 
-def _set_template(context: StepContext[ModelStepParams], tokenizer: Any) -> None:
+def _set_template(context: StepContext[ModelStepParams], tokenizer: Any, *, add_tokens: bool) -> None:
     from posttrain.runtime.models.chat_template import check_chat_template, read_chat_template
 
-    template = context.files.get("chat_template")
-    if template is not None:
+    template, chosen = context.files.get("chat_template"), context.params.builtin_template
+    if chosen is not None and not (chosen.fallback and tokenizer.chat_template is not None):
+        set_builtin_template(tokenizer, find_template(chosen), add_tokens=add_tokens)
+    elif template is not None:
         tokenizer.chat_template = read_chat_template(template)
         check_chat_template(tokenizer, template.name)
     elif context.params.tags is not None:
@@ -108,11 +171,13 @@ def _set_template(context: StepContext[ModelStepParams], tokenizer: Any) -> None
         tokenizer.chat_template = tag_chat_template(context.params.tags)
 
 
-def _convert(folder: Path, dtype: str) -> None:
-    """Convert the weights to another dtype."""
+@contextmanager
+def _changed_model(folder: Path, dtype: str | None = None) -> Generator[Any]:
+    """Load the model of a folder, in another dtype if one is given, and save it again."""
     from posttrain.runtime.models.model_loader import load_model
 
     model = load_model(folder, dtype=dtype)
+    yield model
     for path in (*folder.glob("*.safetensors"), *folder.glob("*.safetensors.index.json")):
         path.unlink()
     model.save_pretrained(folder)

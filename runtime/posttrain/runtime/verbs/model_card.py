@@ -4,16 +4,18 @@ The card is reproducible: it has no dates and no paths.
 """
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.plan_params import read_step, read_step_params
+from posttrain.runtime.store.product_outline import product_folder
 from posttrain.runtime.store.products import Product, Store
 from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.plan import Step
-from posttrain.spec.step_params.artifact_params import ModelStepParams
+from posttrain.spec.step_params.artifact_params import ModelStepParams, ScriptStepParams
 from posttrain.spec.step_params.step_parameters import StepParams
 from posttrain.spec.step_params.train_params import TrainStepParams
 from posttrain.spec.version import VERSION
@@ -24,8 +26,7 @@ _REPORTED_FACTS = ("steps", "parameters", "trained_parameters", "best")
 
 def write_card(source: Path, out: Path) -> None:
     """Write the card of the product with the files in `source` to the folder of the exported files."""
-    lineage = list(_lineage(source.parent))
-    (out / CARD_FILE).write_text(render_card(lineage), encoding="utf-8")
+    (out / CARD_FILE).write_text(render_card(product_lineage(product_folder(source))), encoding="utf-8")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +38,12 @@ class Origin:
     facts: Mapping[str, Any]
 
 
+def product_lineage(folder: Path) -> list[Origin]:
+    """The steps that produced the weights of the product in a folder, latest first."""
+    return list(_lineage(folder))
+
+
 def _lineage(folder: Path) -> Iterator[Origin]:
-    """Yield the steps that produced the weights, latest first."""
     store = Store(folder.parent)
     key: str | None = folder.name
     while key is not None:
@@ -70,10 +75,14 @@ def _section(origin: Origin) -> list[str]:
     step, params, facts = origin.step, origin.params, origin.facts
     if isinstance(params, ModelStepParams):
         return [f"## {step.id}", "", f"Initialized from {_describe_weights(params)}.", ""]
+    if isinstance(params, ScriptStepParams):
+        inputs = ", ".join(f"`{source.reference}`" for source in step.inputs.values())
+        made = f"Made by the program `{shlex.join(params.command)}`" + (f" from {inputs}." if inputs else ".")
+        return [f"## {step.id}: script", "", made, ""]
     if not isinstance(params, TrainStepParams):
         return []
     rows = step.inputs["data"]
-    data = rows.step + (f", part {rows.part}" if rows.part else "")
+    data = ".".join(filter(None, (rows.step, rows.output))) + (f", part {rows.part}" if rows.part else "")
     parameters = {name: value for name, value in params.params.items() if value is not None}
     reported = {name: facts[name] for name in _REPORTED_FACTS if name in facts}
     return [

@@ -1,40 +1,61 @@
-"""The verb `script`: runs a user program on declared inputs. The files in $OUT are its product."""
+"""The verb `script`: runs a user program on declared inputs. The files in `outputs` are its product."""
 
 import os
 import subprocess
+import sys
+from pathlib import Path
 
 from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.process_tree import become_subreaper, end_descendants, terminate_descendants
 from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.verbs.script_folder import INPUTS, STATE, clear_folder, prepare_folder
+from posttrain.runtime.verbs.script_outputs import check_outputs
 from posttrain.spec.extension import Verb
-from posttrain.spec.step_params.artifact_params import ScriptStepParams
+from posttrain.spec.step_params.artifact_params import STEP_INTERPRETERS, ScriptStepParams
 
-EXTENSION = Verb(name="script", summary="The files that a user program writes to $OUT.")
+EXTENSION = Verb(
+    name="script",
+    summary="The files that a user program writes to `outputs`, and its declared outputs.",
+    version=2,
+)
 _POLL_SECONDS = 0.2
 
 
 def run(context: StepContext[ScriptStepParams]) -> None:
     folder = context.work / "scratch" / "script"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, path in context.files.items():
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(path.read_bytes())
-        target.chmod(0o755)
-    inputs = {f"INPUT_{role.upper().replace('-', '_')}": str(path) for role, path in context.inputs.items()}
-    environment = {**os.environ, **inputs, "OUT": str(context.out), "SEED": str(context.params.seed)}
-    command = context.params.command
+    prepare_folder(context, folder)
+    command = _resolve_command(context.params.command)
     become_subreaper()  # so that its daemons end with it
     try:
-        program = subprocess.Popen(command, cwd=folder, env=environment)
+        program = subprocess.Popen(command, cwd=folder, env=_environment(context, folder))
     except OSError as error:
         raise StepError(f"cannot start `{command[0]}`: {error.strerror}") from None
     status = _wait_for_program(program, context)
     end_descendants()  # a process that it has left behind must not write to the product
-    if status is None:
+    # A scheduler sends SIGTERM to all processes: a shell can continue after the death of its command, and
+    # exit with 0 as if that had succeeded.
+    if status is None or context.stop.requested:
         raise Interrupted
     if status:
-        raise StepError(f"`{command[0]}` exited with status {status}", "see `recipe logs STAGE`")
+        raise StepError(
+            f"`{context.params.command[0]}` exited with status {status}", "see `recipe logs STAGE`"
+        )
+    clear_folder(folder)
+    check_outputs(context)
+
+
+def _resolve_command(command: tuple[str, ...]) -> list[str]:
+    """The command with the interpreter of this process for `python`."""
+    program, *arguments = command
+    return [sys.executable if program in STEP_INTERPRETERS else program, *arguments]
+
+
+def _environment(context: StepContext[ScriptStepParams], folder: Path) -> dict[str, str]:
+    inputs = {
+        f"INPUT_{role.upper().replace('-', '_')}": str(folder / INPUTS / role) for role in context.inputs
+    }
+    places = {"OUT": str(context.out), "STATE": str(folder / STATE), "SEED": str(context.params.seed)}
+    return {**os.environ, **inputs, **places}
 
 
 def _wait_for_program(program: subprocess.Popen[bytes], context: StepContext) -> int | None:
