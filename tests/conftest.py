@@ -16,11 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
 Service = TypeVar("Service")
+# A slow machine is not a failure.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 # Of torch in the test processes. These occupy the processors already, and waiting threads spin.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # `nohup` and background jobs of scripts ignore these signals, and every client that a test stops would, too.
@@ -76,6 +80,12 @@ def registry_answers(address: str) -> bool:
             return answer.status == 200
     except (OSError, ValueError):
         return False
+
+
+@pytest.fixture(scope="session")
+def skopeo() -> Path:
+    found = shutil.which("skopeo")
+    return require_service("skopeo", found and Path(found), "apt-get install skopeo")
 
 
 @pytest.fixture(scope="session")

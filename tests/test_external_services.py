@@ -4,14 +4,13 @@ import subprocess
 import urllib.request
 
 import pytest
+from tests.container_output import output_of
 
 
 @pytest.mark.docker
 def test_a_container_runs_without_a_network(docker_engine, busybox_image):
-    output = docker_engine.containers.run(
-        busybox_image, ["/bin/busybox", "ls", "/sys/class/net"], network_mode="none", remove=True
-    )
-    assert output.split() == [b"lo"]
+    printed = output_of(docker_engine, busybox_image, ["/bin/busybox", "ls", "/sys/class/net"])
+    assert printed.split() == ["lo"]
 
 
 @pytest.mark.docker

@@ -1,4 +1,4 @@
-"""Fixtures that use packages of the npm registry."""
+"""Fixtures that use packages of the npm registry, and publishers of signed products."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.cli.lsp_session import LanguageServer
 from tests.cli.npm_packages import install_npm_package
+from tests.cli.publisher import Publisher
 from tests.recipe_command import run_command
 
 
@@ -24,3 +25,16 @@ def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanguageServer]
     (folder / "schema.json").write_text(run_command("schema").stdout)
     with LanguageServer(package / "bin" / "yaml-language-server", folder) as server:
         yield server
+
+
+@pytest.fixture
+def publisher(tmp_path: Path, registry: str, monkeypatch: pytest.MonkeyPatch) -> Publisher:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return Publisher(tmp_path, registry)
+
+
+@pytest.fixture
+def product(publisher: Publisher) -> str:
+    """A published product that is not signed."""
+    publisher.run()
+    return publisher.push("double")

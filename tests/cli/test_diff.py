@@ -217,6 +217,8 @@ def test_existing_legs_of_a_matrix_are_unchanged(tmp_path: Path) -> None:
         (("nowhere", "."), "no run in"),
         (("empty", "empty"), "holds neither recipe.yaml nor plan.json"),
         (("bad.json", "bad.json"), "is not a plan of this release"),
+        (("plan.json", "reversed.json"), "which is no step before it"),
+        (("plan.json", "twice.json"), "two steps are named"),
         (("plan.json", "plan.json", "--set", "seed=1"), "--set and --profile apply to recipes only"),
     ],
 )
@@ -227,6 +229,9 @@ def test_invalid_inputs_are_usage_errors(
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad.json").write_text("{}")
     (tmp_path / "plan.json").write_text(plan_text(folder))
+    plan = json.loads(plan_text(folder))
+    for name, steps in {"reversed": plan["steps"][::-1], "twice": [plan["steps"][0]] * 2}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps({**plan, "steps": steps}))
     ended = diff(*arguments)
     assert ended.exit_code == 2
     assert message in ended.output

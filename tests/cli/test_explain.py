@@ -68,7 +68,7 @@ def test_a_field_has_its_type_and_location() -> None:
     assert "- takes: a whole number, at least 1\n- required\n- where: in `models.init`\n" in text
     text = explain("models.adapter.type", KNOWN)
     assert text is not None
-    assert "- takes: `full`, `lora` or `qlora`\n- default: lora\n" in text
+    assert "- takes: `full`, `lora`, `qlora`, `ia3`, `oft` or `vera`\n- default: lora\n" in text
 
 
 def test_a_name_of_several_fields_prints_each_text_once() -> None:

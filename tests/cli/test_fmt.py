@@ -50,7 +50,7 @@ def test_every_recipe_of_the_project_can_be_formatted(path: Path) -> None:
     check_meaning_kept(path.read_text())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(documents())
 def test_formatting_preserves_the_meaning_of_any_yaml(text: str) -> None:
     assume(parse_tree(text) is not None)
@@ -77,7 +77,7 @@ def mutated_recipe(draw: st.DrawFn) -> str:
     return "\n".join(lines) + "\n"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(mutated_recipe())
 def test_a_recipe_keeps_its_comments_and_its_meaning(text: str) -> None:
     assume(parse_tree(text) is not None)

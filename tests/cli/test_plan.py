@@ -20,7 +20,7 @@ from posttrain.runtime.execution.dry_run import StepForecast, forecast_plan
 from posttrain.runtime.store.checkpoints import finalize
 from posttrain.runtime.store.home import Home
 from posttrain.spec.lockfile import format_lock
-from posttrain.spec.plan import Plan, plan_from_json
+from posttrain.spec.plan import Launch, Plan, plan_from_json
 
 PROGRAMS = """\
 recipe: 1
@@ -124,15 +124,17 @@ def test_a_range_of_times_is_printed(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out.splitlines()[-1] == "8 to run; about 8 min 00 s (4 min to 12 min)"
 
 
-def print_estimated(estimate: dict[str, Any], **target: Any) -> None:
-    """Print a plan in which two steps have this estimate."""
+def print_estimated(estimate: dict[str, Any], nodes: int = 1, servers: int = 0) -> None:
+    """Print a plan in which two steps have this estimate, and one of them runs on several nodes."""
     plan = plan_of(TINY_RECIPE / "recipe.yaml")
     steps = tuple(
         step.model_copy(update={"estimate": estimate if step.id in ("sft", "grpo") else None})
         for step in plan.steps
     )
+    launch = Launch(processes=4 * nodes, strategy="ddp", nodes=nodes, rollouts={"nodes": servers})
+    steps = tuple(s.model_copy(update={"launch": launch}) if s.id == "sft" else s for s in steps)
     prospects = {step.id: StepForecast(state="run", reason="never run") for step in steps}
-    print_plan_table(plan.model_copy(update={"steps": steps, "target": {**plan.target, **target}}), prospects)
+    print_plan_table(plan.model_copy(update={"steps": steps}), prospects)
 
 
 def test_the_parts_of_the_time_are_summed_over_the_steps(capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,11 +184,16 @@ def test_the_row_of_a_step_without_a_price_shows_no_exact_cost(dollars: float, c
     assert estimate_cells({"dollars": dollars})[2] == f"${dollars:.2f}"
 
 
-def test_a_plan_for_several_machines_says_that_it_cannot_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stage_on_several_nodes_is_shown_with_its_layout(capsys: pytest.CaptureFixture[str]) -> None:
     print_estimated({"seconds": 60}, nodes=2)
-    assert capsys.readouterr().out.splitlines()[-1].startswith("planned for 2 machines: posttrain cannot run")
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "sft runs on 2 nodes, 4 processes on each: on a cluster, with `--on NAME`"
     print_estimated({"seconds": 60}, nodes=1)
-    assert "machines" not in capsys.readouterr().out
+    assert "nodes" not in capsys.readouterr().out
+    print_estimated({"seconds": 60}, nodes=1, servers=1)
+    last = capsys.readouterr().out.splitlines()[-1]
+    roles = "(1 that trains, 4 processes on each; 1 with the vLLM server)"
+    assert last == f"sft runs on 2 nodes {roles}: on a cluster, with `--on NAME`"
 
 
 UNPINNED = """\

@@ -1,8 +1,12 @@
 """The line of a finished step: metrics, rates of failures, and the conditions of a gate."""
 
+from pathlib import Path
 from typing import Any
 
-from posttrain.cli.progress_display import _detail
+import pytest
+
+from posttrain.cli.compile import compile_file
+from posttrain.cli.progress_display import ProgressDisplay, _detail
 
 
 def detail_text(**facts: Any) -> str:
@@ -30,7 +34,7 @@ def test_a_gate_shows_its_unmet_conditions():
     }
     unknown = {"verdict": "inconclusive", "text": "b", "value": None, "low": None, "high": None}
     assert detail_text(verdict="fail", conditions=[passed, failed, unknown]) == (
-        "verdict: fail  fail: check.length at most 6: 7.61 [7.19, 7.87]  inconclusive: b"
+        "verdict: fail  check.length at most 6: 7.61 [7.19, 7.87]  inconclusive: b"
     )
     assert detail_text(verdict="pass", conditions=[passed]) == "verdict: pass"
 
@@ -38,3 +42,19 @@ def test_a_gate_shows_its_unmet_conditions():
 def test_rows_are_counted_by_part():
     assert detail_text(**{"rows.all": 41}) == "41 rows"
     assert detail_text(**{"rows.test": 40, "rows.train": 60}) == "40 test rows  60 train rows"
+
+
+def test_a_queued_step_is_printed_once_with_the_first_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The reasons of an engine change often."""
+    (tmp_path / "recipe.yaml").write_text(
+        "{recipe: 1, name: queue, stages: {work: {script: [sh, -c, 'true']}}}"
+    )
+    plan = compile_file(tmp_path / "recipe.yaml", (), ())[0].plan
+    assert plan is not None
+    display = ProgressDisplay(plan, tmp_path)
+    for reason in ("", "Slurm: Priority", "Slurm: Resources"):
+        display.on_change("work", "queued", {"reason": reason})
+    display.on_change("work", "running", {"reason": ""})
+    assert capsys.readouterr().out == "~ work  queued  Slurm: Priority\n> work  started\n"

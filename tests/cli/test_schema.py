@@ -196,7 +196,7 @@ def test_every_field_is_described() -> None:
 
 
 def test_defaults_and_examples_are_in_the_schema() -> None:
-    assert SCHEMA["$defs"]["Adapter"]["properties"]["r"]["default"] == 16
+    assert SCHEMA["$defs"]["Adapter"]["properties"]["lora_alpha"]["default"] == 32.0
     assert SCHEMA["$defs"]["Recipe"]["properties"]["tracking"]["default"] == ["tensorboard"]
     assert SCHEMA["$defs"]["Model"]["examples"]
     assert SCHEMA["$defs"]["data.split"]["examples"] == [{"test": 200}]

@@ -38,6 +38,7 @@ COMMANDS = [
     ("plan", RECIPE),
     ("--help",),
     ("plan", "--help"),
+    ("ui", "--help"),
     ("status", "--format", "json", "--home", "/nonexistent"),
 ]
 

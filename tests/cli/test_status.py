@@ -1,6 +1,7 @@
 """`recipe status`: the results of steps from their products, as text and as JSON."""
 
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from tests.recipe_command import TINY_RECIPE, run_command
 
 from posttrain.cli.results import result_data, result_lines
-from posttrain.runtime.events import last_metrics
+from posttrain.runtime.event_tail import last_metrics
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +48,14 @@ def test_each_step_has_its_result(home: Path) -> None:
 def test_the_log_of_a_step_is_printed_and_an_empty_one_is_explained(home: Path) -> None:
     quiet = run_command("logs", "datasets.sums", "--home", home)
     assert (quiet.returncode, quiet.stdout) == (0, "")
-    (named,) = [word for word in quiet.stderr.split() if word.endswith("events.jsonl")]
-    assert Path(named).exists()
+    assert "`datasets.sums` has printed nothing" in quiet.stderr
     trained = run_command("logs", "sft", "--home", home)
     assert (trained.returncode, trained.stderr) == (0, "")
-    assert trained.stdout
+    assert not re.search(r"\d+%\|", trained.stdout)
+    assert re.search(r"^step \d+  loss \d", trained.stdout, re.MULTILINE)
+    raw = run_command("logs", "sft", "--home", home, "--raw").stdout
+    assert re.search(r"\d+%\|", raw)
+    assert "step 1 " not in raw
     assert "did you mean `sft`" in run_command("logs", "stf", "--home", home).stderr
 
 
@@ -78,7 +82,7 @@ VERDICT = {
 
 def test_a_verdict_is_short_as_text_and_complete_as_data() -> None:
     assert result_lines(VERDICT, 3) == ["verdict: fail"]
-    assert result_lines(VERDICT) == ["verdict: fail", "fail: a at least 1: 0.5 [0.25, 0.75]"]
+    assert result_lines(VERDICT) == ["verdict: fail", "a at least 1: 0.5 [0.25, 0.75]"]
     result = result_data(VERDICT)
     assert result["verdict"] == "fail"
     assert result["conditions"] == [
@@ -110,6 +114,11 @@ def test_the_last_metrics_are_read_from_the_end_of_long_event_files(tmp_path: Pa
     lines = [json.dumps(event) for event in (early, filling, late, other)]
     events.write_text("\n".join(lines) + '\n{"kind": "metrics", "val')
     assert last_metrics(events) == {"loss": 1.5, "reward": 2.0}
+    evaluated = {"at": 1.0, "kind": "metrics", "step": 9, "values": {"eval/loss": 0.75}}
+    later = {**evaluated, "step": 10, "values": {"loss": 0.5}}
+    with events.open("a") as file:
+        file.writelines("\n" + json.dumps(one) for one in (evaluated, later))
+    assert last_metrics(events) == {"loss": 0.5, "eval/loss": 0.75}
 
 
 @pytest.mark.parametrize("command", ["status", "runs", "logs sft", "path sft"])

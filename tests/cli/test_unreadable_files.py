@@ -10,7 +10,7 @@ from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE
 ROWS = '{"prompt": "1+1", "completion": "2", "answer": "2"}\n' * 200
 DATA = MINIMAL_RECIPE.replace("arithmetic: {digits: 2, count: 200}", "files: rows.jsonl")
 BASE = "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n"
-TEMPLATE = MINIMAL_RECIPE.replace("{init: characters}", "{init: characters}\n    chat_template: rows.jsonl")
+TEMPLATE = MINIMAL_RECIPE.replace("{init: characters}", "{init: characters}\n    chat_template: rows.jinja")
 
 
 @pytest.fixture
@@ -28,12 +28,19 @@ def message_of(folder: Path, recipe: str) -> str:
     return ended.stderr
 
 
-@pytest.mark.parametrize("recipe", [DATA, TEMPLATE, "extends: rows.jsonl\n" + MINIMAL_RECIPE])
-def test_a_link_out_of_the_folder_is_named_as_such(recipe: str, folder: Path) -> None:
-    (folder / "rows.jsonl").symlink_to(folder.parent / "outside.jsonl")
+@pytest.mark.parametrize(
+    ("recipe", "name"),
+    [
+        (DATA, "rows.jsonl"),
+        (TEMPLATE, "rows.jinja"),
+        ("extends: rows.jsonl\n" + MINIMAL_RECIPE, "rows.jsonl"),
+    ],
+)
+def test_a_link_out_of_the_folder_is_named_as_such(recipe: str, name: str, folder: Path) -> None:
+    (folder / name).symlink_to(folder.parent / "outside.jsonl")
     shown = message_of(folder, recipe)
     target = folder.parent / "outside.jsonl"
-    assert f"`rows.jsonl` is a symbolic link to {target}, which is outside the recipe's folder" in shown
+    assert f"`{name}` is a symbolic link to {target}, which is outside the recipe's folder" in shown
     assert "help: copy the file into the recipe's folder" in shown
     assert "there is no file" not in shown
 

@@ -31,12 +31,19 @@ def listed_packages(layer: str) -> list[str]:
 
 
 def duplicate_basenames(root: Path) -> dict[str, list[str]]:
-    """The basenames that modules of a layer share, with these modules. Extensions are exempt."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    """The basenames that modules of a layer share, with these modules.
+
+    Exempt are basenames that only extensions share: the file of an extension has the extension's name.
+    """
+    found: defaultdict[str, list[Path]] = defaultdict(list)
     for file in sorted(root.rglob("*.py")):
-        if file.name != "__init__.py" and not _EXTENSION.search(file.read_text(encoding="utf-8")):
-            found[file.name].append(file.relative_to(root).as_posix())
-    return {name: files for name, files in found.items() if len(files) > 1}
+        if file.name != "__init__.py":
+            found[file.name].append(file)
+    return {
+        name: [file.relative_to(root).as_posix() for file in files]
+        for name, files in found.items()
+        if len(files) > 1 and not all(_EXTENSION.search(file.read_text(encoding="utf-8")) for file in files)
+    }
 
 
 def test_there_is_no_other_layer() -> None:
@@ -71,7 +78,10 @@ def test_files_that_the_page_names_exist() -> None:
 
 
 def test_a_shared_basename_is_found(tmp_path: Path) -> None:
-    for name in ("a/codes.py", "b/codes.py", "a/sum.py", "b/sum.py", "a/__init__.py", "b/__init__.py"):
+    modules = ("codes.py", "gate.py", "sum.py", "__init__.py")
+    extensions = ("a/gate.py", "b/gate.py", "b/sum.py")
+    for name in (f"{package}/{module}" for package in "ab" for module in modules):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("EXTENSION = None\n" if name == "b/sum.py" else "")
-    assert duplicate_basenames(tmp_path) == {"codes.py": ["a/codes.py", "b/codes.py"]}
+        (tmp_path / name).write_text("EXTENSION = None\n" if name in extensions else "")
+    expected = {name: [f"a/{name}", f"b/{name}"] for name in ("codes.py", "sum.py")}
+    assert duplicate_basenames(tmp_path) == expected

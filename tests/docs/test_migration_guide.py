@@ -1,5 +1,6 @@
 """The key tables of docs/moving.md: our keys exist, and the compiler suggests the same mapping."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,14 +17,16 @@ from posttrain.compiler.data.relational_steps import RELATIONAL_STEPS
 from posttrain.compiler.diagnosis.key_suggestions import key_hint, key_location_hint
 from posttrain.compiler.facts.fact_tables import load_table
 from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.adapter_declaration import Adapter
 from posttrain.spec.artifact_stages import Export
 from posttrain.spec.declaration_fields import keys_of
 from posttrain.spec.declarations import Dataset, Environment
 from posttrain.spec.extension import Method, Source
 from posttrain.spec.hardware import Hardware, Placement, Rollouts
 from posttrain.spec.inference import Sampling
-from posttrain.spec.model_declaration import Adapter, Model
+from posttrain.spec.model_declaration import Model
 from posttrain.spec.recipe import Recipe
+from posttrain.spec.tokenizer_declaration import Tokenizer
 from posttrain.spec.train_stage import InLoopEval, Train
 
 PAGE = (Path(__file__).parents[2] / "docs" / "moving.md").read_text(encoding="utf-8")
@@ -60,6 +63,7 @@ PLACES: dict[str, list[list[str]]] = {
     "trl": [trl_arguments()],
     "models": [keys_of(Model)],
     "adapter": [keys_of(Adapter)],
+    "tokenizer": [keys_of(Tokenizer)],
     "steps": [[*RELATIONAL_STEPS, *CATALOG.names("data")]],
     "hub": [hub_keys()],
     "op": [list(CATALOG.names("reward"))],
@@ -147,18 +151,59 @@ def examples() -> dict[str, dict[str, str]]:
 EXAMPLES = examples()
 
 
-def test_there_are_two_examples() -> None:
-    assert len(EXAMPLES) == 2
+def test_there_are_seven_examples() -> None:
+    assert len(EXAMPLES) == 7
+
+
+def write_example(name: str, folder: Path, copied: int = 200) -> Path:
+    for file, content in EXAMPLES[name].items():
+        copies = copied if file.endswith(".jsonl") else 1  # the page shows one row
+        lines = (content.replace("What is", f"{number}: What is") for number in range(1, copies))
+        (folder / file).write_text("".join([content, *lines]), encoding="utf-8")
+    return folder / "recipe.yaml"
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_compiles_without_diagnostics(name: str, tmp_path: Path) -> None:
-    for file, content in EXAMPLES[name].items():
-        copies = 200 if file.endswith(".jsonl") else 1  # the page shows one row
-        (tmp_path / file).write_text(content * copies, encoding="utf-8")
-    outcome, _ = compile_file(tmp_path / "recipe.yaml", (), ())
+    outcome, _ = compile_file(write_example(name, tmp_path), (), ())
     assert [str(finding) for finding in outcome.diagnostics] == []
     assert outcome.plan is not None
+
+
+@pytest.mark.slow
+def test_the_validation_sets_are_evaluated(tmp_path: Path) -> None:
+    """The smoke profile of the example runs all five trainings."""
+    (name,) = (title for title in EXAMPLES if title.startswith("Validation sets"))
+    recipe = str(write_example(name, tmp_path, copied=40))
+    done = run_command("run", recipe, "--profile", "smoke", "--home", str(tmp_path / "home"))
+    assert done.returncode == 0, done.stderr
+    shown = run_command("status", "--format", "json", "--home", str(tmp_path / "home"))
+    steps = json.loads(shown.stdout)["steps"]
+    results: dict[str, Any] = {step["id"]: step["outcome"].get("metrics", {}) for step in steps}
+    trained = {name: sorted(found) for name, found in results.items() if found}
+    assert trained.keys() == {"sft", "dpo", "kto", "orpo", "scorer"}
+    assert all("eval_loss" in names for names in trained.values())
+    assert trained["scorer"] == ["eval_accuracy", "eval_loss", "eval_margin"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("start", "product"),
+    [
+        ("A merge", "merge"),
+        ("A weighted mixture", "sft"),
+        ("New tokens", "export_pissa"),
+        ("Tool calls", "tools"),
+    ],
+)
+def test_the_code_of_an_example_runs(start: str, product: str, tmp_path: Path) -> None:
+    (name,) = (title for title in EXAMPLES if title.startswith(start))
+    recipe, home = str(write_example(name, tmp_path, copied=40)), str(tmp_path / "home")
+    done = run_command("run", recipe, "--profile", "smoke", "--home", home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    steps = json.loads(run_command("status", "--format", "json", "--home", home).stdout)["steps"]
+    assert {step["state"] for step in steps} == {"done"}
+    assert product in {step["id"] for step in steps}
 
 
 TURNS = [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]
@@ -167,6 +212,30 @@ ROWS: dict[str, tuple[dict[str, str], dict[str, Any], set[str]]] = {
     "`sharegpt`": ({}, {"conversations": TURNS}, {"messages"}),
     "`alpaca`": ({}, {"instruction": "a", "input": "", "output": "b"}, {"prompt", "completion"}),
     "`chat_template` with other names": ({}, {"talk": TURNS}, {"messages"}),
+    "LLaMA-Factory's `sharegpt` with `function_call`, `observation`, and a column `tools`, which stays": (
+        {},
+        {
+            "conversations": [
+                {"from": "human", "value": "a"},
+                {"from": "function_call", "value": '{"name": "f", "arguments": {}}'},
+                {"from": "observation", "value": "b"},
+            ],
+            "tools": '[{"name": "f", "parameters": {}}]',
+        },
+        {"messages", "tools"},
+    ),
+    "Hermes: `<tool_call>`, `<tool_response>` and `<tools>` in the text": (
+        {},
+        {
+            "conversations": [
+                {"from": "system", "value": '<tools>[{"name": "f", "parameters": {}}]</tools>'},
+                {"from": "human", "value": "a"},
+                {"from": "gpt", "value": '<tool_call>{"name": "f", "arguments": {}}</tool_call>'},
+                {"from": "tool", "value": "<tool_response>b</tool_response>"},
+            ]
+        },
+        {"messages", "tools"},
+    ),
     "messages, for KTO or GRPO": (
         {"messages": "messages"},
         {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},

@@ -18,7 +18,7 @@ integers = st.integers(-(10**12), 10**12)
 fractions = st.builds(Fraction, st.integers(-9999, 9999), st.integers(1, 9999))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(texts, texts)
 def test_any_two_texts_get_a_verdict(one, two):
     verdict = grade(one, two)
@@ -28,7 +28,7 @@ def test_any_two_texts_get_a_verdict(one, two):
     assert verdict.equal is not None or "the reference" in verdict.reason
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(texts)
 def test_a_text_equals_itself(text):
     assume(text.strip())
@@ -36,7 +36,7 @@ def test_a_text_equals_itself(text):
     assert grade(f" {text}\n", text).equal is True
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     texts, st.sampled_from(["1", "x", "1/2", "(1, 2)", "1, 2", "[0, 1)", r"\{1, 2\}", "x+1", "50\\%", "5 cm"])
 )
@@ -53,7 +53,6 @@ def test_the_sides_may_be_exchanged(text, other):
         assert one.equal is two.equal, (one, two)
 
 
-@settings(deadline=None)
 @given(integers)
 def test_a_whole_number_in_any_dress(number):
     for written in (
@@ -67,7 +66,6 @@ def test_a_whole_number_in_any_dress(number):
         assert grade(written, str(number + 1)).equal is False, written
 
 
-@settings(deadline=None)
 @given(fractions)
 def test_a_fraction_in_any_dress(value):
     over, under = value.numerator, value.denominator
@@ -79,7 +77,6 @@ def test_a_fraction_in_any_dress(value):
         assert grade(written, f"{over + 1}/{under}").equal is False, written
 
 
-@settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e200, max_value=1e200))
 def test_a_float_reads_as_it_is_printed(number):
     assume(number == 0 or abs(number) > 1e-200)
@@ -87,7 +84,6 @@ def test_a_float_reads_as_it_is_printed(number):
     assert grade(f"{number:e}", f"{number:E}").equal is True
 
 
-@settings(deadline=None)
 @given(st.integers(-999, 999), st.integers(1, 99), st.integers(0, 98))
 def test_a_mixed_number_is_a_sum(whole, under, over):
     assume(0 < over < under and whole != 0)
@@ -97,7 +93,6 @@ def test_a_mixed_number_is_a_sum(whole, under, over):
     assert grade(f"{whole} {over}/{under}", f"{value}").equal is True
 
 
-@settings(deadline=None)
 @given(st.integers(1, 400), st.integers(1, 400))
 def test_roots_multiply(one, two):
     assert grade(f"\\sqrt{{{one}}}\\sqrt{{{two}}}", f"\\sqrt{{{one * two}}}").equal is True
@@ -106,7 +101,6 @@ def test_roots_multiply(one, two):
     ).equal
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=6), st.randoms(use_true_random=False))
 def test_order_matters_in_tuples_only(numbers, chance):
     shuffled = list(numbers)
@@ -117,7 +111,6 @@ def test_order_matters_in_tuples_only(numbers, chance):
     assert grade(f"({one})", f"({two})").equal is (numbers == shuffled)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=4), st.integers(-9, 9))
 def test_a_polynomial_is_the_product_of_its_roots(roots, other):
     factors = "".join(f"(x - ({root}))" for root in roots)
@@ -131,7 +124,6 @@ def test_a_polynomial_is_the_product_of_its_roots(roots, other):
     assert grade(f"{factors} = 0", f"0 = 3({expanded})").equal is True
 
 
-@settings(deadline=None)
 @given(fractions, fractions, st.booleans(), st.booleans())
 def test_an_interval_is_its_inequality(one, two, low_closed, high_closed):
     assume(one != two)

@@ -10,9 +10,11 @@ import shutil
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests.conftest import require_service
 
 _NVML = "int nvmlInit(void) { return 0; } int nvmlDeviceGetCount_v2(int *n) { *n = 1; return 0; }"
 _IMPORT = """
@@ -51,9 +53,7 @@ if os.environ.get("REPORT"):
 @pytest.fixture
 def gpu_driver(tmp_path: Path) -> dict[str, str]:
     """The environment of a machine with one GPU, as far as imports can see."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
+    compiler = require_service("a C compiler", shutil.which("cc"), "apt-get install gcc")
     (tmp_path / "nvml.c").write_text(_NVML)
     library = tmp_path / "libnvidia-ml.so.1"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "nvml.c"], check=True)
@@ -67,7 +67,7 @@ def gpu_driver(tmp_path: Path) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("how", "found"), [("safe", "usable"), ("plain", "unusable")])
 def test_a_fork_can_use_gpus_after_the_imports(gpu_driver: dict[str, str], how: str, found: str) -> None:
-    pytest.importorskip("bitsandbytes")
+    require_service("bitsandbytes", find_spec("bitsandbytes"), "`make test` installs it on Linux")
     done = subprocess.run(
         [sys.executable, "-c", _IMPORT, how], env=gpu_driver, capture_output=True, text=True, check=False
     )

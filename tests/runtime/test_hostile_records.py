@@ -15,7 +15,7 @@ from tests.runtime.scripts_recipe import RECIPE, compile_text, run_text
 
 from posttrain.runtime import worker
 from posttrain.runtime.errors import FAILED, StepError
-from posttrain.runtime.events import EventTail, last_metrics
+from posttrain.runtime.event_tail import EventTail, last_metrics
 from posttrain.runtime.execution.adopt_stages import adopt_stages
 from posttrain.runtime.execution.dry_run import forecast_plan
 from posttrain.runtime.inspection.run_lookup import DamagedProduct, find_product

@@ -99,7 +99,12 @@ name: standing
 stages:
   base: {script: [sh, -c, "seq 1000 > $OUT/weights"]}
   adapter:
-    script: [sh, -c, 'printf "{\\"key\\": \\"%s\\"}" $(basename $(dirname $INPUT_BASE)) > $OUT/base.json']
+    script:
+      - sh
+      - -c
+      - >-
+        key=$(basename $(dirname $(readlink -f $INPUT_BASE))) &&
+        printf '{"key": "%s"}' $key > $OUT/base.json
     inputs: {base: base}
   use: {script: [sh, -c, "cat $INPUT_IT/base.json > $OUT/SEEN"], inputs: {it: adapter}}
 """

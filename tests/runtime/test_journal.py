@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from posttrain.cli.compile import compile_file
 from posttrain.runtime.execution.executor import execute
 from posttrain.runtime.execution.run_context import RunContext
 from posttrain.runtime.store.home import Home
-from posttrain.runtime.store.journal import Journal
+from posttrain.runtime.store.journal import DamagedJournal, Journal
 from posttrain.runtime.store.runs import list_runs, new_run
 
 RECIPE = """\
@@ -90,3 +91,33 @@ def test_runs_stand_in_their_order_whatever_the_clock_says(
 
 def frozen_clock(moment: float) -> Callable[[], float]:
     return lambda: moment
+
+
+@pytest.mark.parametrize(
+    "schema", ["CREATE TABLE other (x)", "CREATE TABLE step (id)", "CREATE TABLE run (x)"]
+)
+def test_reading_a_database_of_another_program_does_not_change_it(tmp_path: Path, schema: str) -> None:
+    path = tmp_path / "journal.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(schema)
+        database.commit()
+    before = path.read_bytes()
+    with pytest.raises(DamagedJournal):
+        Journal(path, read=True)
+    assert path.read_bytes() == before
+
+
+def test_reading_a_journal_of_an_earlier_version_does_not_change_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path)
+    journal.add_steps([("sft", "key", {"seconds": 1.0})])
+    journal.close()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("ALTER TABLE step DROP COLUMN estimate")
+        database.commit()
+    before = path.read_bytes()
+    journal = Journal(path, read=True)
+    (entry,) = journal.entries()
+    journal.close()
+    assert (entry.id, entry.estimate) == ("sft", {})
+    assert path.read_bytes() == before

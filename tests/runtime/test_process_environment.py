@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.containers.container_runs import RunResult, compile_plan, run_plan
 from tests.recipe_command import ROOT, run_command
@@ -123,7 +123,6 @@ _STEPS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(_VARIABLES, _STEPS)
 def test_a_container_has_the_variables_of_a_process_except_for_those_of_the_image(
     caller: dict[str, str], step: Step
@@ -143,7 +142,6 @@ def test_a_container_has_the_variables_of_a_process_except_for_those_of_the_imag
                 assert name in inside
 
 
-@settings(deadline=None)
 @given(_VARIABLES, _STEPS)
 def test_a_variable_reaches_the_step_unless_the_log_names_it_or_no_rule_covers_it(
     caller: dict[str, str], step: Step
@@ -164,7 +162,6 @@ def test_a_variable_reaches_the_step_unless_the_log_names_it_or_no_rule_covers_i
             assert name in unused or rule.action == "secret"
 
 
-@settings(deadline=None)
 @given(_VARIABLES, _STEPS)
 def test_no_secret_is_among_the_variables(caller: dict[str, str], step: Step) -> None:
     caller = {**caller, "HF_TOKEN": SENTINEL, "A": f"{SENTINEL}a", "HUGGING_FACE_HUB_TOKEN": SENTINEL}

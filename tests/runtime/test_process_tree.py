@@ -105,3 +105,41 @@ def test_a_supervisor_exits_like_its_child(tmp_path: Path):
         command = [sys.executable, "-m", "posttrain.runtime.child_process", str(os.getpid()), "9", "ends"]
         done = subprocess.run(command, check=False, env={**os.environ, "PYTHONPATH": str(tmp_path)})
         assert done.returncode == status
+
+
+# Starts a supervised program with 30 children, and dies while it kills them.
+KILLER = """
+import os, signal, subprocess, sys, threading, time
+from posttrain.runtime.child_process import kill_supervised, supervised_command
+
+process = subprocess.Popen(supervised_command("many", end_signal=signal.SIGKILL), start_new_session=True)
+while not os.path.exists("ready"):
+    time.sleep(0.01)
+open("pids", "a").write(f"{process.pid}\\n")
+threading.Thread(target=kill_supervised, args=[process]).start()
+time.sleep(float(sys.argv[1]))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+MANY = """
+import os, subprocess, time
+
+for _ in range(30):
+    subprocess.Popen(["sh", "nap.sh"], start_new_session=True)
+while len(open("pids").read().splitlines()) < 30:
+    time.sleep(0.01)
+open("ready", "w").close()
+time.sleep(100000)
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032])
+def test_no_process_remains_when_a_killer_is_killed(
+    seconds: float, tmp_path: Path, pids: Callable[[], list[int]]
+):
+    for name, text in {"killer.py": KILLER, "many.py": MANY, "nap.sh": NAP, "pids": ""}.items():
+        (tmp_path / name).write_text(text)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PIDS": "pids"}
+    command = [sys.executable, "killer.py", str(seconds)]
+    assert subprocess.run(command, check=False, cwd=tmp_path, env=environment).returncode == -signal.SIGKILL
+    assert len(pids()) == 31
+    wait_until(lambda: not [pid for pid in pids() if is_alive(pid)], "the end of the processes")

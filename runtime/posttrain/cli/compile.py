@@ -46,7 +46,19 @@ def locked_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def recipe_file(path: str) -> Path:
-    """The recipe that a path names: a file, or a folder that holds recipe.yaml."""
+    """The recipe that a path names: a file, a folder that holds recipe.yaml, or a recipe in a registry."""
+    if "://" in path:
+        from posttrain.cli.remote_recipe import fetch_or_exit
+
+        return fetch_or_exit(path).recipe
+    return local_recipe_file(path)
+
+
+def local_recipe_file(path: str) -> Path:
+    """The recipe that a path names, for commands that write next to it."""
+    if "://" in path:
+        shown = mask_url_passwords(path)
+        raise InvalidUsage(f"{shown} cannot be changed: copy it to a folder with `recipe pull`")
     location = Path(path)
     found = location / "recipe.yaml" if location.is_dir() else location
     if not found.is_file():
@@ -97,6 +109,7 @@ def compile_request(
     allow_image_tags: bool = False,
 ) -> "CompileRequest":
     """The input of the compiler for a recipe file."""
+    from posttrain.cli.recipe_folder import RecipeFolder
     from posttrain.compiler.parsing.parse_codes import MAX_BYTES
     from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
     from posttrain.runtime.catalog import CATALOG
@@ -113,13 +126,16 @@ def compile_request(
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise InvalidUsage(f"{path} cannot be read: {error.strerror}") from None
+    files = RecipeFolder(path.parent)
     return CompileRequest(
         source=SourceFile(path.name, data),
         catalog=CATALOG,
-        read=lambda name: _read_file(path.parent, name),
-        digest=lambda name: _file_digest(path.parent, name),
-        read_prefix=lambda name, most: _read_prefix(path.parent, name, most),
-        read_problem=lambda name: _read_problem(path.parent, name),
+        read=files.read,
+        digest=files.digest,
+        read_prefix=files.read_prefix,
+        read_problem=files.problem,
+        neighbors=files.neighbors,
+        read_artifact=files.read_artifact,
         stack=installed_stack(),
         profiles=tuple(profiles),
         overrides=tuple(pairs),
@@ -146,60 +162,6 @@ def _read_lock(recipe: Path) -> "SourceFile":
             return SourceFile(path.name, file.read(MAX_LOCK_BYTES + 1))
     except OSError as error:
         raise click.ClickException(f"{display_path(path)} cannot be read: {error.strerror}") from None
-
-
-def _read_file(folder: Path, name: str) -> bytes | None:
-    path = _resolve_file(folder, name)
-    return None if path is None else path.read_bytes()
-
-
-def _read_problem(folder: Path, name: str) -> str | None:
-    """Why a file that exists next to the recipe is not read."""
-    path = folder / name
-    try:
-        target = path.resolve()
-        if not target.is_relative_to(folder.resolve()):
-            how = "is" if path.is_symlink() else "is behind"
-            return f"{how} a symbolic link to {target}, which is outside the recipe's folder"
-        if path.is_symlink() and not target.exists():
-            return f"is a symbolic link to {target}, which does not exist"
-        if target.is_dir():
-            return "is a folder, not a file"
-        if target.is_file() and not os.access(target, os.R_OK):
-            return "cannot be read: permission denied"
-        return "is not a regular file" if target.exists() else None
-    except RuntimeError:
-        return "is a symbolic link to itself"
-    except (OSError, ValueError):
-        return None
-
-
-def _read_prefix(folder: Path, name: str, most: int) -> bytes | None:
-    path = _resolve_file(folder, name)
-    if path is None:
-        return None
-    with path.open("rb") as file:
-        return file.read(most)
-
-
-def _file_digest(folder: Path, name: str) -> str | None:
-    import hashlib
-
-    path = _resolve_file(folder, name)
-    if path is None:
-        return None
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _resolve_file(folder: Path, name: str) -> Path | None:
-    """A file next to the recipe. Links that lead out of the folder are not followed."""
-    try:
-        path = (folder / name).resolve()
-        inside = path.is_relative_to(folder.resolve()) and path.is_file()
-        return path if inside and os.access(path, os.R_OK) else None
-    except (OSError, ValueError, RuntimeError):  # a name too long, with a null character, or a loop of links
-        return None
 
 
 # The default limit on printed diagnostics: a text of thousands hides the first ones.

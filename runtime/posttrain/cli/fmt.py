@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posttrain.cli.compile import recipe_file, use_color
+from posttrain.cli.compile import local_recipe_file, use_color
 from posttrain.cli.invalid_usage import EXIT_ERRORS, InvalidUsage
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def _format_file(path: str, check: bool, diff: bool) -> bool:
     if path == "-":
         source, file = SourceFile("-", sys.stdin.buffer.read()), None
     else:
-        file = recipe_file(path)
+        file = local_recipe_file(path)
         source = SourceFile(str(file), _read(file))
     outcome = format_recipe(source)
     if outcome.text is None:

@@ -2,11 +2,18 @@
 
 import re
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from posttrain.cli.home_option import home_option, resolve_home
 from posttrain.cli.invalid_usage import InvalidUsage
+from posttrain.cli.place_option import find_place
+
+if TYPE_CHECKING:
+    from posttrain.spec.place import Place
 
 _UNITS = {"m": 60, "h": 3600, "d": 86400}
 
@@ -23,18 +30,42 @@ _UNITS = {"m": 60, "h": 3600, "d": 86400}
 @click.option(
     "--older-than", "age", metavar="AGE", help="Select only items older than AGE, such as 30d, 12h or 90m."
 )
-def command(home: str | None, yes: bool, keep_runs: int | None, age: str | None) -> None:
-    """List products and work folders that no run refers to. Delete them with --yes."""
+@click.option(
+    "--on",
+    "place_name",
+    metavar="PLACE",
+    help="Ask the engine of this place which jobs exist, and select the work folders of the others too.",
+)
+def command(
+    home: str | None, yes: bool, keep_runs: int | None, age: str | None, place_name: str | None
+) -> None:
+    """List products and work folders that no run refers to. Delete them with --yes.
+
+    A work folder in which a job of a cluster can still run is not listed.
+    """
     from posttrain.cli.text_tables import print_table
     from posttrain.runtime.report.number_format import format_size as shown
-    from posttrain.runtime.store.garbage import UnreadableRun, find_garbage, freed_bytes, remove_all_garbage
+    from posttrain.runtime.store.garbage import (
+        UnreadableRun,
+        find_garbage,
+        freed_bytes,
+        has_open_attempt,
+        remove_all_garbage,
+        used_workdirs,
+    )
 
-    where = resolve_home(home)
+    place = None if place_name is None else find_place(place_name)
+    where = resolve_home(home, place)
+    has_job = has_open_attempt if place is None else _job_finder(place)
     older_than = None if age is None else time.time() - parse_age(age)
     try:
-        found = find_garbage(where, keep_runs=keep_runs, older_than=older_than)
+        found = find_garbage(where, keep_runs=keep_runs, older_than=older_than, has_job=has_job)
     except UnreadableRun as error:
         raise click.ClickException(f"{error}; repair its folder in {where.runs}, or remove it") from None
+    if used := len(used_workdirs(where, has_job)):
+        hint = "" if place else ": `recipe gc --on PLACE` asks its engine"
+        folders = "1 work folder has" if used == 1 else f"{used} work folders have"
+        click.echo(f"{folders} a job of a cluster{hint}", err=True)
     if not found:
         click.echo("nothing to delete")
         return
@@ -46,6 +77,16 @@ def command(home: str | None, yes: bool, keep_runs: int | None, age: str | None)
         return
     busy = remove_all_garbage(where, found)
     click.echo(f"{total} deleted" if not busy else f"deleted, except {busy} now in use")
+
+
+def _job_finder(place: "Place") -> Callable[[Path], bool]:
+    from posttrain.runtime.errors import StepError
+    from posttrain.runtime.runners.cluster.place_jobs import job_finder
+
+    try:
+        return job_finder(place)
+    except StepError as error:
+        raise click.ClickException(f"{error}; {error.advice}") from None
 
 
 def parse_age(age: str) -> float:

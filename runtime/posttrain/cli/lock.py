@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posttrain.cli.compile import compile_file, display_path, lock_file, recipe_file
+from posttrain.cli.compile import compile_file, display_path, local_recipe_file, lock_file
 from posttrain.cli.diagnostics_output import report_diagnostics
 from posttrain.cli.invalid_usage import EXIT_ERRORS
+from posttrain.cli.recipe_paths import check_one_document, find_recipes, recipe_paths
 from posttrain.spec.lockfile import EntryId, Lockfile, LockfileError, NewerLockfileError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command("lock")
-@click.argument("path", default=".", metavar="PATH")
+@recipe_paths
 @click.option("--check", is_flag=True, help="Write nothing; exit with status 1 if the lock is out of date.")
 @click.option("--upgrade", is_flag=True, help="Update locked revisions: resolve branches and tags again.")
 @click.option(
@@ -27,22 +28,35 @@ if TYPE_CHECKING:
     default="text",
     help="The output format of --check.",
 )
-def command(path: str, check: bool, upgrade: bool, form: str) -> None:
-    """Write recipe.lock next to the recipe at PATH. It pins the commits of models and datasets on the hub,
+def command(paths: tuple[str, ...], changed_files: bool, check: bool, upgrade: bool, form: str) -> None:
+    """Write recipe.lock next to each recipe at PATH. It pins the commits of models and datasets on the hub,
     the digests of files and images, and the versions of libraries, for the recipe and all its profiles.
 
-    Existing entries do not change without --upgrade. `recipe run --locked` uses the lock file.
+    Existing entries do not change without --upgrade. `recipe run --locked` uses the lock file. With
+    --changed-files, recipes without a lock file are skipped.
     """
-    file = recipe_file(path)
+    files = find_recipes(paths, changed_files, local_recipe_file)
+    if changed_files:
+        files = [file for file in files if lock_file(file).is_file()]
+    check_one_document(files, form)
+    good = [_lock(file, check, upgrade, form) for file in files]
+    if not all(good):
+        raise click.exceptions.Exit(EXIT_ERRORS)
+
+
+def _lock(file: Path, check: bool, upgrade: bool, form: str) -> bool:
+    """Write or check the lock of a recipe. Return whether there is nothing to correct."""
     needed = _required_entries(file)
+    if needed is None:
+        return False
     if check:
-        _check_lock(file, needed, form)
-    else:
-        _write_lock(file, needed, upgrade)
+        return _check_lock(file, needed, form)
+    _write_lock(file, needed, upgrade)
+    return True
 
 
-def _required_entries(file: Path) -> dict[EntryId, str | None]:
-    """The entries that the recipe and each of its profiles need."""
+def _required_entries(file: Path) -> dict[EntryId, str | None] | None:
+    """The entries that the recipe and each of its profiles need; None if the recipe has errors."""
     from posttrain.compiler.diagnosis.diagnostics import Diagnostics
     from posttrain.compiler.lockfile.lock_entries import required_entries
     from posttrain.compiler.parsing.expand import profile_names
@@ -51,7 +65,7 @@ def _required_entries(file: Path) -> dict[EntryId, str | None]:
     outcome, request = compile_file(file, (), (), allow_image_tags=True)
     if outcome.plan is None:
         report_diagnostics(outcome.diagnostics, file, "text")
-        raise click.exceptions.Exit(EXIT_ERRORS)
+        return None
     found = required_entries(outcome.plan, outcome.hub_references)
     tree = parse(request.source, Diagnostics())
     assert tree is not None, "a recipe that compiles has a tree"
@@ -64,7 +78,8 @@ def _required_entries(file: Path) -> dict[EntryId, str | None]:
     return found
 
 
-def _check_lock(file: Path, needed: dict[EntryId, str | None], form: str) -> None:
+def _check_lock(file: Path, needed: dict[EntryId, str | None], form: str) -> bool:
+    """Print the differences of a lock, and return whether it is up to date."""
     from posttrain.compiler.lockfile.lock_entries import describe_difference, lock_differences
 
     lock = _read_lock(file)
@@ -78,8 +93,7 @@ def _check_lock(file: Path, needed: dict[EntryId, str | None], form: str) -> Non
         click.echo(f"update it with `recipe lock {display_path(file)}`")
     else:
         click.echo(f"{where} is up to date ({len(needed)} entries)")
-    if found:
-        raise click.exceptions.Exit(EXIT_ERRORS)
+    return not found
 
 
 def _json_report(found: "Sequence[LockDifference]") -> str:

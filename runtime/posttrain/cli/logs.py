@@ -18,8 +18,9 @@ from posttrain.cli.invalid_usage import EXIT_ERRORS
     "--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest."
 )
 @click.option("--follow", "-f", is_flag=True, help="Follow the log while the stage runs.")
-def command(stage: str, home: str | None, name: str | None, follow: bool) -> None:
-    """Print the log of STAGE."""
+@click.option("--raw", is_flag=True, help="Print the text as the stage wrote it, with progress bars.")
+def command(stage: str, home: str | None, name: str | None, follow: bool, raw: bool) -> None:
+    """Print the log of STAGE: its output, and the metrics, checkpoints and warnings that it reported."""
     from posttrain.runtime.inspection.step_log import NoLog, find_log, read_log
 
     where = resolve_home(home)
@@ -28,7 +29,9 @@ def command(stage: str, home: str | None, name: str | None, follow: bool) -> Non
     if isinstance(found, NoLog):
         click.echo(found.reason + (f"\n  {found.advice}" if found.advice else ""), err=True)
         raise click.exceptions.Exit(EXIT_ERRORS)
-    if not follow and found.is_empty:
-        click.echo(f"`{stage}` has printed nothing; its metrics are in {found.events}", err=True)
-    for text in read_log(found, follow=follow):
+    is_empty = True
+    for text in read_log(found, follow=follow, raw=raw):
+        is_empty = is_empty and not text
         click.echo(text, nl=False)
+    if is_empty:
+        click.echo(f"`{stage}` has printed nothing", err=True)

@@ -43,11 +43,12 @@ def _node(step: "Step", prospect: StepForecast) -> str:
 
 
 def _edges(step: "Step", names: Mapping[str, str]) -> Iterator[str]:
-    drawn: set[tuple[str, str | None]] = set()
+    drawn: set[str] = set()
     for source in step.inputs.values():
-        if (source.step, source.part) not in drawn:
-            drawn.add((source.step, source.part))
-            part = f'|"{_escape(source.part)}"|' if source.part else ""
+        if source.reference not in drawn:
+            drawn.add(source.reference)
+            named = source.output or source.part
+            part = f'|"{_escape(named)}"|' if named else ""
             yield f"{names[source.step]} -->{part} {names[step.id]}"
     for gate in step.gates:
         yield f"{names[gate]} -.-> {names[step.id]}"

@@ -36,7 +36,7 @@ def places_file() -> Path:
 
 
 def find_place(name: str) -> "Place":
-    """The place of this name. Errors of the file are printed; those of other places do not exit."""
+    """The place of this name. Without it, the errors of the file are printed."""
     from posttrain.cli.diagnostics_output import report_diagnostics
     from posttrain.compiler.parsing.places_file import parse_places
     from posttrain.compiler.text.compile_request import SourceFile
@@ -51,9 +51,9 @@ def find_place(name: str) -> "Place":
             f" {_EXAMPLE}"
         ) from None
     found = parse_places(SourceFile(file.name, data))
-    report_diagnostics(found.diagnostics, file, "text", err=True)
     if name in found.places:
         return found.places[name]
+    report_diagnostics(found.diagnostics, file, "text", err=True)
     if name in found.invalid or not (found.places or found.invalid):
         raise click.exceptions.Exit(EXIT_ERRORS)
     raise InvalidUsage(f"{file} has no place `{name}`; {hint(name, found.places, what='places')[0]}")

@@ -51,7 +51,9 @@ def print_batch_scripts(
         work = home.workdir(step.key)
         pool = specs.pool_name(step)
         job = specs.pool_job(work, pool, step) if pool else specs.step_job(work, step)
-        click.echo(f"# {step.id}\n{batch_script(job, place)}")
+        click.echo(
+            f"# {step.id}: `recipe run` prepares its files and submits this\n{batch_script(job, place)}"
+        )
 
 
 def _pending(plan: "Plan", prospects: "Mapping[str, StepForecast]") -> "list[Step]":

@@ -15,7 +15,8 @@ from posttrain.cli.results import result_lines
 from posttrain.runtime.execution.run_observer import RunObserver
 from posttrain.runtime.execution.run_plan import RunResult
 from posttrain.runtime.preflight.finding import Finding
-from posttrain.runtime.report.number_format import format_duration
+from posttrain.runtime.report.number_format import format_duration, format_size
+from posttrain.runtime.report.progress_text import metrics_text, progress_text
 
 if TYPE_CHECKING:
     from posttrain.spec.plan import Plan
@@ -29,9 +30,12 @@ _STATE_STYLES = {
     "blocked": ("-", "magenta"),
     "interrupted": ("~", "yellow"),
     "waiting": ("~", "yellow"),
+    "queued": ("~", "yellow"),
     "skipped": (".", "bright_black"),
     "warning": ("!", "yellow"),
 }
+# Of gates, whose step is done after each of them.
+_VERDICT_STYLES = {"fail": ("!", "red"), "inconclusive": ("?", "yellow")}
 _MAX_WARNINGS = 10  # per step; the report lists all of them
 
 
@@ -45,7 +49,11 @@ class ProgressDisplay(RunObserver):
         self.bars: Any = None
         self.tasks: dict[str, Any] = {}
         self.last_shown: dict[str, float] = {}
+        # The last loss and reward of each training.
+        self.metrics: dict[str, Mapping[str, float]] = {}
         self.warning_counts: dict[str, int] = {}
+        # The steps whose queue has been reported.
+        self.queued: set[str] = set()
         self.is_terminal = sys.stdout.isatty()
 
     def __enter__(self) -> "ProgressDisplay":
@@ -76,6 +84,10 @@ class ProgressDisplay(RunObserver):
         match state:
             case "progress":
                 self._progress(id, known)
+            case "fetching":
+                self._fetch(id, known["done"], known["total"])
+            case "queued":
+                self._queue(id, known["reason"])
             case "running":
                 self._begin(id)
             case "warning":
@@ -92,21 +104,48 @@ class ProgressDisplay(RunObserver):
         else:
             click.echo(text)
 
+    def _queue(self, id: str, reason: str) -> None:
+        if self.is_terminal:
+            self._show_task(id, f"queued: {reason}" if reason else "queued")
+        elif reason and id not in self.queued:  # the reasons change often
+            self.queued.add(id)
+            self._print_state(id, "queued", {"reason": reason})
+
     def _begin(self, id: str) -> None:
-        if not self.is_terminal:
+        self.queued.discard(id)
+        self.metrics.pop(id, None)
+        if self.is_terminal:
+            self._show_task(id, "starting")
+        else:
             click.echo(f"> {id.ljust(self.width)}  started")
-            return
+
+    def _show_task(self, id: str, what: str) -> None:
+        """Show a step that has made no progress yet."""
         if self.bars is None:
             self.bars = _progress_bars()
             self.bars.start()
-        self.tasks[id] = self.bars.add_task(id.ljust(self.width), total=None, what="starting")
+        if id in self.tasks:
+            self.bars.update(self.tasks[id], what=what)
+        else:
+            self.tasks[id] = self.bars.add_task(id.ljust(self.width), total=None, what=what)
 
     def _progress(self, id: str, event: Mapping[str, Any]) -> None:
-        total, done, unit = event["total"], event["done"], event["unit"]
-        what = " ".join([f"{done}/{total} {unit}", event.get("metrics", "")]).strip()
+        self.metrics[id] = event["metrics"]
+        what = progress_text(event)
         if id in self.tasks:
-            self.bars.update(self.tasks[id], completed=done, total=total, what=what)
+            self.bars.update(self.tasks[id], completed=event["done"], total=event["total"], what=what)
         elif not self.is_terminal and time.monotonic() - self.last_shown.get(id, 0.0) > 5:
+            self.last_shown[id] = time.monotonic()
+            click.echo(f"  {id.ljust(self.width)}  {what}")
+
+    def _fetch(self, id: str, done: int, total: int) -> None:
+        """Show the download of a product from a cache."""
+        what = f"fetching {format_size(done)} of {format_size(total)}"
+        if self.is_terminal:
+            if id not in self.tasks:
+                self._show_task(id, what)
+            self.bars.update(self.tasks[id], completed=done, total=total, what=what)
+        elif time.monotonic() - self.last_shown.get(id, 0.0) > 5:
             self.last_shown[id] = time.monotonic()
             click.echo(f"  {id.ljust(self.width)}  {what}")
 
@@ -120,10 +159,10 @@ class ProgressDisplay(RunObserver):
     def _end(self, id: str, state: str, known: Mapping[str, Any]) -> None:
         if id in self.tasks:
             self.bars.remove_task(self.tasks.pop(id))
-        self._print_state(id, state, known)
+        self._print_state(id, state, {**known, "metrics": self.metrics.pop(id, {})})
 
     def _print_state(self, id: str, state: str, known: Mapping[str, Any]) -> None:
-        mark, color = _STATE_STYLES[state]
+        mark, color = _VERDICT_STYLES.get(known.get("facts", {}).get("verdict"), _STATE_STYLES[state])
         detail = _detail(state, known)
         line = f"{mark} {id.ljust(self.width)}  {state}" + (f"  {detail}" if detail else "")
         if self.bars is not None:
@@ -165,7 +204,10 @@ def _relative_path(path: Path) -> str:
 def _detail(state: str, known: Mapping[str, Any]) -> str:
     if state not in ("done", "cached"):
         return str(known.get("reason", ""))
-    parts = [format_duration(known["cost"]["seconds"])] if state == "done" else [known.get("reason", "")]
+    if state == "done":
+        parts = [format_duration(known["cost"]["seconds"]), metrics_text(known.get("metrics", {}))]
+    else:
+        parts = [known.get("reason", "")]
     return "  ".join(filter(None, (*parts, *result_lines(known.get("facts", {})))))
 
 

@@ -41,11 +41,6 @@ def result_data(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
-def metric_lines(values: Mapping[str, float]) -> list[str]:
-    """The last metrics of a training stage."""
-    return [" ".join(f"{name} {value:.4g}" for name, value in values.items())] if values else []
-
-
 def _metric_text(name: str, metric: Mapping[str, Any]) -> str:
     low, high = metric["low"], metric["high"]
     ends = "" if low is None else f" [{low:.3f}, {high:.3f}]"  # one item has no interval
@@ -57,10 +52,12 @@ def _row_counts(facts: Mapping[str, Any]) -> Sequence[tuple[str, int]]:
 
 
 def _unmet_conditions(facts: Mapping[str, Any]) -> Iterator[str]:
-    """The conditions of a gate that did not pass, with their values and intervals."""
+    """The conditions of a gate that did not pass, with their values and intervals. Their verdict stands
+    before them if it is not that of the gate, which is shown already."""
     for one in facts.get("conditions", ()):
         if one["verdict"] != "pass":
+            verdict = "" if one["verdict"] == facts["verdict"] else f"{one['verdict']}: "
             numbers = (
                 "" if one["low"] is None else f": {one['value']:.3g} [{one['low']:.3g}, {one['high']:.3g}]"
             )
-            yield f"{one['verdict']}: {one['text']}{numbers}"
+            yield f"{verdict}{one['text']}{numbers}"

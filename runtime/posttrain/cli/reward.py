@@ -1,14 +1,15 @@
 """`recipe reward`: compute every node of a reward graph for the rows of a file."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
 from posttrain.cli.compile import compile_request, print_diagnostics, recipe_file, settings_option
 from posttrain.cli.invalid_usage import EXIT_ERRORS, InvalidUsage
+from posttrain.cli.recipe_trust import RunTrust, require_trust, run_trust_options
 
 if TYPE_CHECKING:
     from posttrain.compiler.rewards.graph import RewardGraph as Compiled
@@ -37,6 +38,7 @@ _MAX_CELL = 28
     help="The output format: a table, or one JSON object per row.",
 )
 @settings_option
+@run_trust_options
 def command(
     path: str,
     name: str,
@@ -44,15 +46,19 @@ def command(
     form: str,
     settings: tuple[str, ...],
     profiles: tuple[str, ...],
+    **trust: Unpack[RunTrust],
 ) -> None:
     """Score rows with the reward NAME of the recipe at PATH, and show the value of every node."""
     from posttrain.runtime.errors import StepError
     from posttrain.runtime.rewards.engine.graph import Graph
     from posttrain.runtime.rewards.engine.score_file import RowFileError, score_file
+    from posttrain.runtime.store.user_files import find_user_file
 
     file = recipe_file(path)
-    compiled = _reward_graph(file, name, settings, profiles)
-    files = {role: file.parent / user_file.path for role, user_file in compiled.files.items()}
+    artifacts: list[str] = []
+    compiled = _reward_graph(file, name, settings, profiles, artifacts)
+    require_trust(path, file, artifacts, list(_actions(compiled)), trust)
+    files = {role: find_user_file(file.parent, one) for role, one in compiled.files.items()}
     graph = Graph.from_plan(compiled.step_params(), files, compiled.endpoint_access())
     try:
         scored = score_file(rows_file, graph)
@@ -69,12 +75,28 @@ def command(
         click.echo(f"\n{len(scored.rows)} rows; range of the reward: {compiled.range}")
 
 
-def _reward_graph(file: Path, name: str, settings: Sequence[str], profiles: Sequence[str]) -> "Compiled":
-    """The graph of the reward. On errors, print them and exit."""
+def _actions(compiled: "Compiled") -> Iterator[str]:
+    """What the reward of someone else would do on this machine."""
+    from posttrain.runtime.artifacts.foreign_code import network_action
+
+    for path in sorted({one.path for one in compiled.files.values() if one.path.endswith(".py")}):
+        yield f"the reward runs the Python code in {path}"
+    for endpoint in compiled.endpoints.values():
+        secrets = [endpoint.api_key.env] if endpoint.api_key else []
+        yield network_action([endpoint.base_url or endpoint.provider], secrets)
+
+
+def _reward_graph(
+    file: Path, name: str, settings: Sequence[str], profiles: Sequence[str], artifacts: list[str]
+) -> "Compiled":
+    """The graph of the reward; its recipe extends `artifacts`, which are added. On errors, print them and
+    exit."""
+    from posttrain.compiler.pipeline import record_artifacts
     from posttrain.compiler.rewards.standalone_reward import compile_reward
     from posttrain.spec.suggestions import hint
 
-    found = compile_reward(compile_request(file, settings, profiles), name)
+    request = record_artifacts(compile_request(file, settings, profiles), artifacts)
+    found = compile_reward(request, name)
     if found.diagnostics:
         print_diagnostics(found.diagnostics, file)
     if found.graph is not None:

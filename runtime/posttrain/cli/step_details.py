@@ -11,26 +11,29 @@ from posttrain.runtime.execution.dry_run import StepForecast
 from posttrain.runtime.report.number_format import format_duration
 
 if TYPE_CHECKING:
-    from posttrain.spec.plan import Step
+    from posttrain.spec.plan import Launch, Step
 
 
 _WIDTH = 10
 _MAX_VALUE = 80
+_SHORT_KEY = 12  # characters, as many as other commands show
 
 
-def print_step_details(step: "Step", prospect: StepForecast) -> None:
-    """Print all details of a step."""
+def print_step_details(step: "Step", prospect: StepForecast, *, verbose: bool = False) -> None:
+    """Print the details of a step; `verbose` adds the digests of the key and of its parts."""
     reason = f": {prospect.reason}" if prospect.reason else ""
     click.secho(f"{step.id}  {step.kind}  {prospect.state}{reason}", bold=True)
-    for name, lines in _sections(step):
+    for name, lines in _sections(step, verbose):
         for index, line in enumerate(lines):
             click.echo(f"  {name if index == 0 else '':<{_WIDTH}} {line}".rstrip())
 
 
-def _sections(step: "Step") -> Iterator[tuple[str, list[str]]]:
+def _sections(step: "Step", verbose: bool) -> Iterator[tuple[str, list[str]]]:
     estimate = step.estimate or {}
     yield "defined", [f"{step.place.file}:{step.place.line}:{step.place.column}"]
     yield "placement", [_placement(step), *estimate.get("why", [])]
+    if "trained_parameters" in step.expect:
+        yield "trains", [f"{step.expect['trained_parameters']:,} parameters"]
     if "memory_gb" in estimate:
         yield "memory", list(_memory(estimate, step.resources.gpus > 0))
     if estimate.get("seconds") is not None:
@@ -42,10 +45,10 @@ def _sections(step: "Step") -> Iterator[tuple[str, list[str]]]:
     if estimate.get("assumes"):
         yield "assumes", list(estimate["assumes"])
     if step.inputs:
-        yield "inputs", [f"{role}: {_input_name(source)}" for role, source in step.inputs.items()]
+        yield "inputs", [f"{role}: {source.reference}" for role, source in step.inputs.items()]
     if step.gates:
         yield "gates", list(step.gates)
-    yield "key", [step.key, *_key_lines(step)]
+    yield "key", [step.key if verbose else step.key[:_SHORT_KEY], *_key_lines(step, verbose)]
 
 
 def _placement(step: "Step") -> str:
@@ -54,9 +57,20 @@ def _placement(step: "Step") -> str:
     strategy = f" ({launch.strategy})" if launch.processes > 1 else ""
     where = f"{gpus} GPU{'s' if gpus > 1 else ''}" if gpus else f"{step.resources.cpus} core(s)"
     where += f" with {step.resources.memory_gb:g} GB of memory" if step.resources.memory_gb else ""
+    where += f" of {describe_nodes(launch)}" if launch.all_nodes > 1 else ""
     engine = f", generation with {launch.engine}" if launch.engine else ""
     image = f", in {step.image}" if step.image else ""
     return f"{processes}{strategy} on {where}{engine}{image}"
+
+
+def describe_nodes(launch: "Launch") -> str:
+    """The nodes of a step, and what runs on each of them."""
+    each = launch.processes // launch.nodes
+    processes = f"{each} process{'es' if each > 1 else ''} on each"
+    if not launch.server_nodes:
+        return f"{launch.nodes} nodes, {processes}"
+    training = f"{launch.nodes} that train{'s' if launch.nodes == 1 else ''}, {processes}"
+    return f"{launch.all_nodes} nodes ({training}; {launch.server_nodes} with the vLLM server)"
 
 
 def _memory(estimate: Mapping[str, Any], gpu: bool) -> Iterator[str]:
@@ -78,13 +92,9 @@ def _time(estimate: Mapping[str, Any]) -> Iterator[str]:
         yield f"not included: {estimate['unknown_reason']}"
 
 
-def _input_name(source: Any) -> str:
-    return f"{source.step}.{source.part}" if source.part else source.step
-
-
-def _key_lines(step: "Step") -> Iterator[str]:
-    """The parts of the key; long values are shortened."""
+def _key_lines(step: "Step", verbose: bool) -> Iterator[str]:
+    """The parts of the key, with their digests if `verbose`; long values are shortened."""
     for name, digest in step.key_parts.items():
         value = json.dumps(step.key_values.get(name), ensure_ascii=False)
         short = value if len(value) <= _MAX_VALUE else value[: _MAX_VALUE - 3] + "..."
-        yield f"{digest[:10]}  {name} = {short}"
+        yield f"{digest[:10]}  {name} = {short}" if verbose else f"{name} = {short}"

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 
-def write_text(path: Path, text: str, *, sync: bool = True) -> None:
+def write_text(path: Path, text: str, *, sync: bool = True, create_folder: bool = True) -> None:
     """Replace a file atomically: readers see the old text or the new text, never a part of it.
 
     Without `sync` the guarantee covers a crash of this process, but not of the machine.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if create_folder:
+        path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as file:
@@ -29,8 +30,9 @@ def write_text(path: Path, text: str, *, sync: bool = True) -> None:
         sync_folder(path.parent)
 
 
-def write_json(path: Path, value: Any, *, sync: bool = True) -> None:
-    write_text(path, json.dumps(value, sort_keys=True, ensure_ascii=False, indent=1) + "\n", sync=sync)
+def write_json(path: Path, value: Any, *, sync: bool = True, create_folder: bool = True) -> None:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, indent=1) + "\n"
+    write_text(path, text, sync=sync, create_folder=create_folder)
 
 
 def read_json(path: Path) -> Any:

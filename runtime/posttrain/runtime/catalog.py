@@ -98,6 +98,7 @@ _BUILTIN: Mapping[ExtensionKind, Mapping[str, str]] = {
         "max_length": "posttrain.runtime.data.max_length",
         "near_duplicates": "posttrain.runtime.data.near_duplicates",
         "pair": "posttrain.runtime.data.pair",
+        "python": "posttrain.runtime.data.python",
         "repeat": "posttrain.runtime.data.repeat",
         "unpair": "posttrain.runtime.data.unpair",
     },

@@ -5,18 +5,28 @@
 This process is the supervisor. It passes SIGTERM on to the child, and exits with the status of the child.
 When its own parent PARENT dies, the child receives SIGNAL, and every other descendant SIGTERM, so that
 programs can end their own children. What still runs 10 seconds later is killed. A descendant cannot escape by
-a new session or a double fork: the supervisor is their subreaper (`process_tree.py`).
+a new session or a double fork: the supervisor is their subreaper (`process_tree.py`). After SIGUSR1
+(`kill_supervised`) it kills them all at once.
 """
 
 import os
 import runpy
 import signal
+import subprocess
 import sys
 from typing import NoReturn
 
-from posttrain.runtime.process_tree import GRACE_SECONDS, become_subreaper, die_with_parent, end_descendants
+from posttrain.runtime.process_tree import (
+    GRACE_SECONDS,
+    KILL_SECONDS,
+    become_subreaper,
+    die_with_parent,
+    end_descendants,
+    kill_tree,
+)
 
-_HANDLED = (signal.SIGTERM, signal.SIGCHLD)
+_KILL = signal.SIGUSR1
+_HANDLED = (signal.SIGTERM, signal.SIGCHLD, _KILL)
 _POLL_SECONDS = 1.0  # a lost signal delays the supervisor by this at most
 _PARENT_IS_GONE = 1
 
@@ -25,6 +35,19 @@ def supervised_command(module: str, *arguments: str, end_signal: signal.Signals)
     """The command that runs a module under a supervisor whose parent is this process."""
     supervisor = [sys.executable, "-m", "posttrain.runtime.child_process", str(os.getpid())]
     return [*supervisor, str(int(end_signal)), module, *arguments]
+
+
+def kill_supervised(process: subprocess.Popen[bytes]) -> None:
+    """Kill a supervised program with its descendants, and wait for the end.
+
+    Its supervisor does this, so that none of them remains if the caller dies meanwhile.
+    """
+    process.send_signal(_KILL)
+    try:
+        process.wait(KILL_SECONDS)
+    except subprocess.TimeoutExpired:  # the supervisor is stopped
+        kill_tree(process.pid)
+        process.wait()
 
 
 def main(parent: int, end_signal: int, argv: list[str]) -> NoReturn:
@@ -50,6 +73,8 @@ def _supervise(parent: int, child: int, end_signal: int) -> NoReturn:
             os.kill(child, end_signal)
             end_descendants(grace_seconds=GRACE_SECONDS)
             os._exit(_PARENT_IS_GONE)
+        if received is not None and received.si_signo == _KILL:
+            end_descendants()
         if received is not None and received.si_signo == signal.SIGTERM:
             os.kill(child, signal.SIGTERM)
         status = _reap(child)

@@ -24,15 +24,15 @@ def proxy_for(url: str) -> str | None:
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def exempt_loopback(variables: Mapping[str, str]) -> dict[str, str]:
-    """NO_PROXY with the loopback interface, if the variables of a worker name a proxy.
+def exempt_loopback(variables: Mapping[str, str], *others: str) -> dict[str, str]:
+    """NO_PROXY with the loopback interface and other hosts, if the variables of a worker name a proxy.
 
-    Libraries that connect processes of one machine, as TRL connects to its vLLM server, must not ask the
+    Libraries that connect the processes of a step, as TRL connects to its vLLM server, must not ask the
     proxy for it.
     """
     if not any(name in variables for name in PROXIES):
         return {}
     exempt = variables.get("no_proxy") or variables.get("NO_PROXY", "")
     hosts = [host.strip() for host in exempt.split(",") if host.strip()]
-    no_proxy = ",".join(dict.fromkeys([*hosts, *_LOOPBACK]))
+    no_proxy = ",".join(dict.fromkeys([*hosts, *_LOOPBACK, *others]))
     return {"NO_PROXY": no_proxy, "no_proxy": no_proxy}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 KINDS: Mapping[str, tuple[str, ...]] = {
-    "started": ("attempt",),
+    "started": ("attempt", "hardware"),
     "resumed": ("step",),
     "phase": ("name",),
     "progress": ("done", "total", "unit"),
@@ -45,80 +45,6 @@ class EventWriter:
         if done >= total or now - self._last_progress > 0.2:
             self._last_progress = now
             self.emit("progress", done=done, total=total, unit=unit)
-
-
-_NO_EVENT: Mapping[str, Any] = {"kind": None}
-
-
-class EventTail:
-    """Follows the events of a step and reads only new lines."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
-        self._metrics_text = ""
-        self._seen_warnings: set[str] = set()
-        self._pending_warnings: list[dict[str, Any]] = []
-
-    def progress(self) -> dict[str, Any] | None:
-        """The latest progress since the last call, with the latest metrics as text."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                data = file.read()
-        except OSError:
-            return None
-        complete = data.rfind(b"\n") + 1
-        self._offset += complete
-        latest: Mapping[str, Any] | None = None
-        for line in data[:complete].splitlines():
-            event = parse_event(line) or _NO_EVENT
-            if event["kind"] == "progress" and event.keys() >= {"done", "total", "unit"}:
-                latest = event
-            elif event["kind"] == "metrics" and isinstance(event.get("values"), dict):
-                self._metrics_text = _format_metrics(event["values"])
-            elif event["kind"] == "warning" and event.get("message") not in self._seen_warnings:
-                self._seen_warnings.add(str(event.get("message")))
-                self._pending_warnings.append(
-                    {"reason": str(event.get("message")), "advice": event.get("advice", "")}
-                )
-        return {**latest, "metrics": self._metrics_text} if latest else None
-
-    def warnings(self) -> list[dict[str, Any]]:
-        """The new warnings in the events read so far, each message once."""
-        pending, self._pending_warnings = self._pending_warnings, []
-        return pending
-
-
-_SHOWN_METRICS = ("loss", "reward")
-
-
-def _format_metrics(values: Mapping[str, Any]) -> str:
-    return " ".join(f"{name} {value:.4g}" for name, value in _shown_metrics(values).items())
-
-
-def _shown_metrics(values: Mapping[str, Any]) -> dict[str, float]:
-    return {name: values[name] for name in _SHOWN_METRICS if isinstance(values.get(name), int | float)}
-
-
-_TAIL_BYTES = 256 * 1024  # bytes at the end of a file to search for the last metrics
-
-
-def last_metrics(path: Path) -> dict[str, float]:
-    """The last loss and reward of a training. Reads only the end of the events."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-            lines = file.read().splitlines()
-    except OSError:
-        return {}
-    for line in reversed(lines):
-        event = parse_event(line) or _NO_EVENT
-        if event["kind"] == "metrics" and isinstance(event.get("values"), dict):
-            shown = _shown_metrics(event["values"])
-            if shown:
-                return shown
-    return {}
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 # What a program has to exit after SIGTERM when nothing waits for its result.
 GRACE_SECONDS = 10.0
+KILL_SECONDS = 10.0  # a process in a system call dies when the call returns
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _PARENT_IS_GONE = 1  # exit status
 _PAUSE_SECONDS = 0.005
-_KILL_SECONDS = 10.0  # a process in a system call dies when the call returns
 
 
 def die_with_parent(parent: int, how: int = signal.SIGKILL) -> None:
@@ -66,7 +66,10 @@ def terminate_descendants(spared: Collection[int] = ()) -> None:
 
 
 def kill_tree(root: int) -> None:
-    """Kill a process, which should be a subreaper, and all of its descendants."""
+    """Kill a process, which should be a subreaper, and all of its descendants.
+
+    If the caller dies meanwhile, the process remains, stopped: see `kill_supervised` of `child_process.py`.
+    """
     # A stopped process starts no others, and remains the parent of the orphans.
     _signal(root, signal.SIGSTOP)
     _kill_until_none(root)
@@ -75,7 +78,7 @@ def kill_tree(root: int) -> None:
 
 def _kill_until_none(root: int, spared: Collection[int] = ()) -> None:
     """Kill the descendants, again and again while they start others."""
-    deadline = time.monotonic() + _KILL_SECONDS
+    deadline = time.monotonic() + KILL_SECONDS
     while (alive := _unspared(root, spared)) and time.monotonic() < deadline:
         for pid in alive:
             _signal(pid, signal.SIGKILL)

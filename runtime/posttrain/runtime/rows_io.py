@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.message_columns import load_message_columns, messages_array
+
 
 def dataset_parts(folder: Path) -> list[str]:
     """The parts of a dataset, in declaration order."""
@@ -16,7 +18,10 @@ def read_rows(folder: Path, part: str | None = None) -> list[dict[str, Any]]:
 
     rows: list[dict[str, Any]] = []
     for name in [part] if part else dataset_parts(folder):
-        rows += parquet.read_table(folder / f"{name}.parquet").to_pylist()
+        table = parquet.read_table(folder / f"{name}.parquet")
+        found = table.to_pylist()
+        load_message_columns(found, table.schema)
+        rows += found
     return rows
 
 
@@ -26,5 +31,11 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     import pyarrow.parquet as parquet
 
     names = list(rows[0]) if rows else []
-    table = pyarrow.table({name: [row[name] for row in rows] for name in names})
+    columns = {name: [row[name] for row in rows] for name in names}
+    table = pyarrow.table({name: _column_array(values) for name, values in columns.items()})
     parquet.write_table(table, path, compression="zstd")
+
+
+def _column_array(values: Sequence[Any]) -> Any:
+    messages = messages_array(values)
+    return values if messages is None else messages

@@ -39,6 +39,8 @@ class StepContext(Generic[ParamsT]):
     work: Path
     events: EventWriter
     stop: StopRequest = field(default_factory=StopRequest)
+    # The folder of the attempt, in the first process of a step on several nodes.
+    attempt: Path | None = None
     # Facts about the product that the manifest records.
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
 

@@ -11,7 +11,6 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,6 +25,7 @@ from posttrain.runtime.errors import (
     failure_record,
 )
 from posttrain.runtime.events import EventWriter
+from posttrain.runtime.hardware_record import hardware_record
 from posttrain.runtime.plan_params import read_step, read_step_params
 from posttrain.runtime.process_tree import die_with_parent
 from posttrain.runtime.step_context import StepContext, StopRequest
@@ -38,22 +38,27 @@ from posttrain.spec.step_records import Job
 if TYPE_CHECKING:
     from resource import struct_rusage
 
+    from posttrain.runtime.distributed.node_group import NodeGroup
 
-def main(work: Path) -> int:
-    """Run the step in `work` and return the exit status."""
+
+def main(work: Path, group: "NodeGroup | None" = None) -> int:
+    """Run the step in `work` and return the exit status. With several nodes, this is node 0 of `group`."""
     began = time.monotonic()
+    if _is_void(group):
+        return STOPPED
     try:
         context = create_context(work)
     except (OSError, StepError) as error:
         return _write_failure(work, error, _measure_cost(began))
-    signal.signal(signal.SIGTERM, _stop_handler(context.stop))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client handles interrupts
+    handle_signals(context.stop)
     try:
-        run_step(context)
+        run_step(context, group)
     except Interrupted:
         return STOPPED
     except BaseException as error:
-        return _write_failure(work, error, _measure_cost(began))
+        return STOPPED if _is_void(group) else _write_failure(work, error, _measure_cost(began))
+    if _is_void(group):
+        return STOPPED
     cost = _measure_cost(began)
     peak = context.facts.pop("peak_gpu_mb", None)  # measured in child processes
     cost |= {} if peak is None else {"peak_gpu_mb": round(peak, 1)}
@@ -65,20 +70,25 @@ def main(work: Path) -> int:
     return 0
 
 
-def run_step(context: StepContext) -> None:
+def _is_void(group: "NodeGroup | None") -> bool:
+    """Whether another attempt has the working directory, as after a freeze of this node."""
+    return group is not None and group.is_void
+
+
+def run_step(context: StepContext, group: "NodeGroup | None" = None) -> None:
     """Run the step in the number of processes that the plan sets."""
     bound_chat_templates()
     run = load_entry(context.step.entry)
-    if context.step.launch.processes == 1:
+    if context.step.launch.processes == 1 and group is None:
         run(context)
         return
     from posttrain.runtime.distributed.rank_launcher import ProcessHooks, run_ranks
 
-    run_ranks(context, run, ProcessHooks(die_with_parent, exit_process, peak_gpu_mb))
+    run_ranks(context, run, ProcessHooks(die_with_parent, exit_process, peak_gpu_mb), group)
 
 
 def create_context(work: Path) -> StepContext:
-    job = _read_job(work)
+    job = read_job(work)
     out = work / "files"
     if out.exists():
         shutil.rmtree(out)  # from an earlier attempt; only checkpoints carry over
@@ -88,8 +98,15 @@ def create_context(work: Path) -> StepContext:
     record = work / "record"
     record.mkdir(exist_ok=True)
     events = EventWriter(record / "events.jsonl")
-    events.emit("started", attempt=job.attempt)
-    step = read_step(record / "step.json")
+    context = load_context(work, job, out, events)
+    hardware = hardware_record(gpus=context.step.resources.gpus > 0)
+    events.emit("started", attempt=job.attempt, hardware=hardware)
+    return context
+
+
+def load_context(work: Path, job: Job, out: Path, events: EventWriter) -> StepContext:
+    """The context of the step in `work`, with a folder for its product and a log of its events."""
+    step = read_step(work / "record" / "step.json")
     return StepContext(
         step=step,
         params=read_step_params(step),
@@ -101,18 +118,21 @@ def create_context(work: Path) -> StepContext:
     )
 
 
-def _read_job(work: Path) -> Job:
+def read_job(work: Path) -> Job:
     try:
         return read_document(Job, work / "job.json")
     except DocumentError as error:
         raise StepError(str(error), error.advice) from None
 
 
-def _stop_handler(stop: StopRequest) -> Callable[[int, Any], None]:
+def handle_signals(stop: StopRequest) -> None:
+    """SIGTERM requests a stop. The client handles interrupts."""
+
     def request_stop(_signal: int, _frame: Any) -> None:
         stop.requested = True
 
-    return request_stop
+    signal.signal(signal.SIGTERM, request_stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _write_failure(work: Path, error: BaseException, cost: dict[str, Any]) -> int:

@@ -40,7 +40,10 @@ def test_text_is_filled_in_and_shots_stand_before(
 
 
 def test_a_conversation_is_taken_as_it_is():
-    turns = [{"role": "system", "content": "s", "name": None}, {"role": "user", "content": "u", "name": "x"}]
+    turns = [
+        {"role": "system", "content": "s", "name": None},
+        {"role": "user", "content": "u", "weight": 0.0},
+    ]
     bare = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
     assert _build_prompt(turns, "{prompt}", [], FEW_SHOT, True) == bare
 

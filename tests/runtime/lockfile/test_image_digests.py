@@ -70,7 +70,9 @@ def test_the_platform_of_a_single_image(registry: str) -> None:
 
 
 def test_an_image_that_is_not_there(registry: str) -> None:
-    with pytest.raises(StepError, match="refused posttrain-test/none: status 404"):
+    with pytest.raises(
+        StepError, match=r"refused posttrain-test/none: MANIFEST_UNKNOWN: manifest unknown .*status 404"
+    ):
         platform_digests(f"{registry}/posttrain-test/none@sha256:{'0' * 64}")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.runtime.rewards.reward_compilation import compiled_graph, evaluate_graph
 
@@ -22,7 +22,6 @@ def slow(id: str, run: Any, *reads: str, needs: Sequence[str] = ()) -> Node:
     return Node(id=id, run=run, params=None, operands=operands, needs=frozenset(needs), slow=True)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.sampled_from("xy")), min_size=1, max_size=12))
 def test_a_slow_node_is_asked_once_for_equal_rows(rows: list[tuple[str, str | None]]):
     asked: list[tuple[str, str | None]] = []
@@ -94,7 +93,6 @@ def test_a_fault_names_its_node_and_ends_the_others():
     assert raised.value.advice == "start it"
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 2), st.none() | st.floats(-9, 9).map(lambda x: round(x, 3))),

@@ -114,7 +114,7 @@ def test_the_four_rewards_case_by_case(case: tuple[str, str, float, float, float
 PIECES = st.sampled_from([REASONING, OPEN, CLOSE, "42", "4", " ", "\n", "-", ".5", "41", "50", "so ", "100"])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.lists(PIECES, max_size=8).map("".join), min_size=1, max_size=20),
     st.sampled_from(["42", "-4", "0", "x"]),
@@ -169,7 +169,7 @@ def test_r1_zero_wants_the_format_and_the_answer():
     assert (ZERO.types["format"], ZERO.types["right"]) == ("boolean", "boolean")
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.permutations(["</think>", "<answer>", "</answer>", "7"]), st.booleans())
 def test_r1_zero_is_one_only_in_the_one_order(pieces: list[str], right: bool):
     values = evaluate_graph(ZERO, {"completion": ["".join(pieces)], "answer": ["7" if right else "8"]}).values

@@ -154,7 +154,7 @@ def lies_in(value: Any, reach: Interval) -> bool:
     return value is None or reach.low <= float(value) <= reach.high
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(numbers())
 def test_bounds_are_reached_by_independent_parts(expression: Any):
     graph, reads = built(expression)
@@ -168,7 +168,7 @@ def test_bounds_are_reached_by_independent_parts(expression: Any):
     assert (min(values), max(values)) == (reach.low, reach.high)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(numbers(wild), st.data())
 def test_no_value_lies_outside_its_range(expression: Any, data: st.DataObject):
     graph, reads = built(expression)
@@ -208,7 +208,7 @@ def score_of(pair: Pair, when: str) -> dict[str, Any]:
 BOUNDS = st.sampled_from(["at_least", "above", "at_most", "below", "equal"])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(PAIRS, PAIRS, BOUNDS)
 def test_a_comparison_is_known_where_all_values_agree_on_it(
     of: tuple[float, float], to: tuple[float, float], bound: str
@@ -223,7 +223,7 @@ def test_a_comparison_is_known_where_all_values_agree_on_it(
         assert (reach.low, reach.high) == (min(values), max(values))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(PAIRS, st.lists(st.tuples(st.integers(-2, 2), st.integers(1, 9)), min_size=1, max_size=3))
 def test_a_step_that_is_called_unreachable_is_never_taken(
     of: tuple[float, float], steps: list[tuple[int, int]]

@@ -17,6 +17,7 @@ from posttrain.runtime.evaluation import metric_tables
 from posttrain.runtime.evaluation.score_completions import completion_rows, score_rows
 from posttrain.runtime.rows_io import read_rows, write_rows
 from posttrain.runtime.step_context import StepContext
+from posttrain.spec.messages import turn_words
 from posttrain.spec.step_params.eval_params import EvalStepParams
 from posttrain.spec.step_params.generation_params import ModelTarget
 
@@ -181,4 +182,4 @@ def _warn_of_unscored(context: StepContext[EvalStepParams], model: str, flat: Se
 
 
 def _prompt_text(prompt: Any) -> str:
-    return prompt if isinstance(prompt, str) else "\n".join(turn["content"] for turn in prompt or ())
+    return prompt if isinstance(prompt, str) else "\n".join(map(turn_words, prompt or ()))

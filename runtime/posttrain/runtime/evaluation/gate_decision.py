@@ -1,20 +1,16 @@
 """Decides a gate: each condition passes, fails, or is inconclusive."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import atomic_io
-from posttrain.runtime.duckdb_files import open_for_duckdb
-from posttrain.runtime.evaluation.statistics.metric_estimates import value_bounds
+from posttrain.runtime.evaluation.metric_items import read_metric_items
 from posttrain.runtime.evaluation.statistics.verdicts import (
     combine_verdicts,
     compare_items,
     compare_to_threshold,
 )
 from posttrain.runtime.step_context import StepContext
-from posttrain.spec.column_types import Interval
 from posttrain.spec.step_params.eval_params import GateCondition, GateStepParams
 
 
@@ -45,26 +41,20 @@ def _format_estimate(condition: Mapping[str, Any]) -> str:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _ItemValues:
-    """A metric of an eval: its value for each item."""
-
-    values: dict[int, float]
-    # The range of an item's value, if known.
-    bounds: Interval | None
-
-
 def _decide_condition(condition: GateCondition, context: StepContext[GateStepParams]) -> dict[str, Any]:
     seed, confidence = context.params.seed, condition.confidence
     metric = condition.metric
-    scored = _read_items(context.inputs[f"eval:{metric.eval}"], metric.name)
+    scored = read_metric_items(context.inputs[f"eval:{metric.eval}"], metric.name)
     if condition.baseline is not None:
         other = condition.baseline
-        baseline = _read_items(context.inputs[f"eval:{other.eval}"], other.name)
+        baseline = read_metric_items(context.inputs[f"eval:{other.eval}"], other.name)
         margin, bounds = condition.margin, scored.bounds
         if bounds is not None and baseline.bounds is not None:
             bounds = bounds.join(baseline.bounds)
-        result = compare_items(scored.values, baseline.values, margin, confidence, seed, bounds)
+        sign = -1.0 if condition.lower_is_better else 1.0
+        result = compare_items(scored.scaled(sign), baseline.scaled(sign), margin, confidence, seed, bounds)
+        for name in ("metric_value", "baseline_value") if result["items"] else ():
+            result[name] *= sign
     else:
         side, threshold = condition.kind, condition.threshold
         assert threshold is not None, "a condition without a baseline has a threshold"
@@ -76,21 +66,3 @@ def _decide_condition(condition: GateCondition, context: StepContext[GateStepPar
         "confidence": confidence,
         **result,
     }
-
-
-def _read_items(folder: Path, name: str) -> _ItemValues:
-    import duckdb
-
-    metric = atomic_io.read_json(folder / "metrics.json")[name]
-    column = '"node:' + metric["node"].replace('"', '""') + '"'
-    model = metric.get("model")  # set if the eval has several models
-    query = (
-        f"SELECT item, avg({column}::DOUBLE) FROM read_parquet(?) WHERE {column} IS NOT NULL"
-        " AND (? IS NULL OR model = ?) GROUP BY item ORDER BY item"
-    )
-    with open_for_duckdb([folder / "completions.parquet"]) as files:
-        rows = duckdb.execute(query, [files, model, model]).fetchall()
-    return _ItemValues(
-        values={int(item): float(value) for item, value in rows},
-        bounds=value_bounds(metric),
-    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from posttrain.runtime.execution.selection import Selection
@@ -25,8 +26,14 @@ class StepForecast:
     adoptable: bool = False
 
 
-def forecast_plan(plan: "Plan", home: Home, selection: Selection | None = None) -> dict[str, StepForecast]:
-    """The forecast of every step, by id; `skipped` for steps outside the selection."""
+def forecast_plan(
+    plan: "Plan",
+    home: Home,
+    selection: Selection | None = None,
+    fetched: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, StepForecast]:
+    """The forecast of every step, by id; `skipped` for steps outside the selection. `fetched` has the keys of
+    products that a run would fetch from a cache, each with a note."""
     earlier = last_plan(home, plan.name)
     before = {step.id: step for step in earlier.steps} if earlier else {}
     found: dict[str, StepForecast] = {}
@@ -34,6 +41,8 @@ def forecast_plan(plan: "Plan", home: Home, selection: Selection | None = None) 
         if selection is not None and step.id not in selection.steps:
             reason = "excluded with --skip" if step.id in selection.skipped else "not selected"
             found[step.id] = StepForecast(state="skipped", reason=reason)
+        elif step.key in fetched:
+            found[step.id] = StepForecast(state="cached", reason=fetched[step.key])
         else:
             found[step.id] = _forecast_step(step, before.get(step.id), home, found)
     return found

@@ -3,13 +3,14 @@
 Datasets that need no product of a stage are built first, so that the schedules of the stages are checked
 against the number of their rows before any stage starts (`data_first.py`).
 
-A step is waiting until it is cached (its product is in the store), running, done, failed, interrupted,
-held (a gate holds it back), blocked (a dependency did not finish) or skipped (not selected, or in a
-branch of a gate that was not taken).
+A step is waiting until it is cached (its product is in the store), queued (a cluster has not started it
+yet), running, done, failed, interrupted, held (a gate holds it back), blocked (a dependency did not finish)
+or skipped (not selected, or in a branch of a gate that was not taken).
 """
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from posttrain.runtime.execution.data_first import DataFirst
 from posttrain.runtime.execution.resource_pool import required_resources
 from posttrain.runtime.execution.run_context import RunContext
 from posttrain.runtime.execution.step_progress import (
+    ACTIVE_STATES,
     SATISFIED_STATES,
     TERMINAL_STATES,
     StepDependencies,
@@ -31,6 +33,7 @@ from posttrain.runtime.store import workdir
 from posttrain.runtime.store.file_locks import try_lock
 from posttrain.runtime.store.integrity import Damage, IntegrityChecker
 from posttrain.runtime.store.launch_record import cache_note
+from posttrain.runtime.store.lock_claims import stale_claim
 from posttrain.runtime.store.products import Product
 from posttrain.runtime.store.runs import run_key
 from posttrain.spec.document_json import NewerFormatError
@@ -61,6 +64,8 @@ class _Execution:
         self.data_first = DataFirst(plan, self.steps)
         self.failed_legs: set[str] = set()
         self.last_change = time.monotonic()
+        # Whether the cluster does not answer.
+        self.has_outage = False
         # The products in the store at the start of the run.
         self.existing: dict[str, Product] = {}
 
@@ -101,7 +106,9 @@ class _Execution:
 
     def _advance(self) -> bool:
         """Process all steps once; false when every step is in a terminal state."""
-        for progress in [p for p in self.steps.values() if p.state == "running"]:
+        active = [p for p in self.steps.values() if p.state in ACTIVE_STATES]
+        self._report_outage(active)
+        for progress in active:
             self._poll(progress)
         changed = True
         while changed:
@@ -111,6 +118,14 @@ class _Execution:
                     changed = self._try_schedule(progress) or changed
         self.context.journal.flush()
         return any(p.state not in TERMINAL_STATES for p in self.steps.values())
+
+    def _report_outage(self, active: list[StepProgress]) -> None:
+        """Warn once when a cluster does not answer: its steps seem to run for ever."""
+        outage = self.context.runner.outage()
+        if outage is not None and not self.has_outage:
+            for progress in active:
+                self.context.on_state_change(progress.step.id, "warning", {"reason": outage})
+        self.has_outage = outage is not None
 
     def _fail_wrong_schedules(self) -> bool:
         """Fail the waiting stages whose data has too few rows, together; true when there are any."""
@@ -147,6 +162,7 @@ class _Execution:
 
     def _use_cached(self, progress: StepProgress, cached: Product) -> None:
         progress.product = cached
+        self.context.on_product(progress.step, cached)
         reason = cache_note(cached, progress.step)
         self._set_state(progress, "cached", reason, facts=dict(cached.facts), cost=dict(cached.cost))
 
@@ -158,13 +174,24 @@ class _Execution:
             return True
         if not self.resources.has_room(progress.required):
             return False
-        progress.lock = try_lock(self.context.home.step_lock(progress.key))
+        is_over = partial(self.context.runner.has_no_job, self.context.home.workdir(progress.key), step)
+        progress.lock = try_lock(self.context.home.step_lock(progress.key), is_over)
         if progress.lock is None:
+            self._report_stale_claim(progress)
             return False  # another client runs it: its product will appear in the store
         changed = self._start_locked(progress)
-        if progress.state != "running":
+        if progress.state not in ACTIVE_STATES:
             self._release(progress)
         return changed
+
+    def _report_stale_claim(self, progress: StepProgress) -> None:
+        """Warn once when another machine has the lock of a step and may be gone."""
+        if progress.has_stale_claim:
+            return
+        reason = stale_claim(self.context.home.step_lock(progress.key))
+        if reason is not None:
+            progress.has_stale_claim = True
+            self.context.on_state_change(progress.step.id, "warning", {"reason": reason})
 
     def _start_locked(self, progress: StepProgress) -> bool:
         self.context.journal.flush()  # before the digest check of the inputs, which can take long
@@ -179,7 +206,7 @@ class _Execution:
         handle = self.context.runner.attach(work, progress.step)
         if handle is not None:
             progress.inherited = True
-            self._mark_running(progress, handle, "reattached: an earlier client started it")
+            self._mark_started(progress, handle)
             return True
         receipt = workdir.load_receipt(work, check_digests=True)
         if receipt is not None:
@@ -196,7 +223,7 @@ class _Execution:
             damage = self.integrity.check(product)
             if damage is not None:
                 return self._rebuild_damaged(progress, source.step, damage)
-            inputs[role] = product.files
+            inputs[role] = product.files / source.output if source.output else product.files
         try:
             workdir.prepare(work, step, inputs, self.context.recipe_dir)
         except StepError as error:
@@ -208,21 +235,33 @@ class _Execution:
         gpus = self.resources.gpus(step.id)
         progress.inherited = False
         handle = self.context.runner.start(work, step, secrets, progress.lock.descriptor, gpus)
-        self._mark_running(progress, handle, "")
+        self._mark_started(progress, handle)
         return True
 
-    def _mark_running(self, progress: StepProgress, handle: StepHandle, reason: str) -> None:
+    def _mark_started(self, progress: StepProgress, handle: StepHandle) -> None:
         progress.handle = handle
         progress.attempt += 1
-        if progress.step.timeout_minutes is not None:
-            progress.deadline = time.monotonic() + progress.step.timeout_minutes * 60
-        self._set_state(progress, "running", reason, attempt=progress.attempt)
+        progress.deadline = None
+        self._follow_queue(progress, handle)
+
+    def _follow_queue(self, progress: StepProgress, handle: StepHandle) -> None:
+        """Set the state of an active step: queued, with the reason of the engine, or running."""
+        queued = self.context.runner.queue_reason(handle)
+        if queued is not None:
+            if (progress.state, progress.queue_reason) != ("queued", queued):
+                progress.queue_reason = queued
+                self._set_state(progress, "queued", queued, attempt=progress.attempt)
+        elif progress.state != "running":
+            if progress.step.timeout_minutes is not None:  # the time in the queue does not count
+                progress.deadline = time.monotonic() + progress.step.timeout_minutes * 60
+            reason = "reattached: an earlier client started it" if progress.inherited else ""
+            self._set_state(progress, "running", reason, attempt=progress.attempt)
 
     def _rebuild_damaged(self, progress: StepProgress, source: str, damage: Damage) -> bool:
         """Rebuild a damaged product: that of an input, or the one that the input depends on."""
         # When no step creates the product that the input depends on, rebuild the input itself.
         damaged = self.dependencies.step_for_key(damage.key) or self.steps[source]
-        if damaged.state in ("waiting", "running"):
+        if damaged.state in ("waiting", *ACTIVE_STATES):
             return False
         if damaged.state not in SATISFIED_STATES:
             self._set_state(progress, "blocked", f"{damaged.step.id} was {damaged.state}")
@@ -243,9 +282,10 @@ class _Execution:
         latest = progress.read_progress(work)
         for warned in progress.warnings():
             self.context.on_state_change(progress.step.id, "warning", warned)
+        if latest:  # also of a step that has ended: these are its final figures
+            self.context.on_state_change(progress.step.id, "progress", latest)
         if status is None:
-            if latest:
-                self.context.on_state_change(progress.step.id, "progress", latest)
+            self._follow_queue(progress, progress.handle)
             if progress.is_timed_out():
                 self.context.runner.stop(progress.handle, now=True)
                 self._fail(progress, workdir.timeout_failure(progress.step))
@@ -283,6 +323,7 @@ class _Execution:
     def _commit(self, progress: StepProgress, receipt: Receipt) -> None:
         home, key = self.context.home, progress.key
         progress.product = workdir.commit(home.workdir(key), progress.step, key, receipt, home.store)
+        self.context.on_product(progress.step, progress.product)
         self._release(progress, discard_lock=True)
         self._set_state(progress, "done", "", facts=dict(receipt.facts), cost=dict(receipt.cost))
 
@@ -302,6 +343,6 @@ class _Execution:
     def _stop_all(self) -> None:
         """Kill the steps that still run, so that no process survives the run."""
         for progress in self.steps.values():
-            if progress.state == "running" and progress.handle is not None:
+            if progress.state in ACTIVE_STATES and progress.handle is not None:
                 self.context.runner.stop(progress.handle, now=True)
                 self._release(progress)

@@ -12,11 +12,17 @@ from posttrain.runtime.machine import Machine, this_machine
 from posttrain.runtime.runners.dispatch import RunnerDispatch
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
+from posttrain.runtime.store.products import Product
 from posttrain.spec.place import Place
+from posttrain.spec.plan import Step
 from posttrain.spec.record import record
 
 # Called on every change with the id of the step, its new state, and details.
 StateListener = Callable[[str, str, Mapping[str, Any]], None]
+
+
+def ignore_product(step: Step, product: Product) -> None:
+    """The products of a run without a shared cache stay in the home."""
 
 
 @record(kw_only=True)
@@ -28,6 +34,8 @@ class RunContext:
     on_state_change: StateListener
     # The name of the run. Products of steps that are not pinned are private to it.
     run_name: str
+    # Called with every product of the run: those of its steps, and those that were in the store.
+    on_product: Callable[[Step, Product], None] = ignore_product
     # The steps to execute; all when None.
     selection: Selection | None = None
     runner: RunnerDispatch = field(default_factory=RunnerDispatch)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posttrain.runtime.events import EventTail
+from posttrain.runtime.event_tail import EventTail
 from posttrain.runtime.execution.gate_state import closed_gate_state, is_gate_open
 from posttrain.runtime.execution.selection import effective_gates
 from posttrain.runtime.runners.dispatch import StepHandle
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 FINISHED_STATES = ("cached", "done")
 # A skipped step blocks only the steps that read a product it does not have.
 SATISFIED_STATES = (*FINISHED_STATES, "skipped")
+# A runner has the step.
+ACTIVE_STATES = ("queued", "running")
 TERMINAL_STATES = (*SATISFIED_STATES, "failed", "interrupted", "held", "blocked")
 
 
@@ -33,9 +35,13 @@ class StepProgress:
     state: str = "waiting"
     product: Product | None = None
     handle: StepHandle | None = None
+    # Why a queued step waits.
+    queue_reason: str = ""
     # Whether an earlier client started it; it can have finished long ago.
     inherited: bool = False
     lock: Lock | None = None
+    # Whether the user knows that another machine has the lock and may be gone.
+    has_stale_claim: bool = False
     attempt: int = 0
     # Whether it was skipped because it belongs to a branch that the gate did not take.
     branch_skipped: bool = False

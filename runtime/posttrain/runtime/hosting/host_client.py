@@ -5,7 +5,7 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ class HostClient:
     def __init__(
         self,
         python: str,
-        kind: Literal["function", "episodes"],
+        kind: Literal["function", "rows", "episodes"],
         file: Path,
         name: str,
         params: Mapping[str, Any],
@@ -36,7 +36,7 @@ class HostClient:
         command = [python, str(_SERVER), kind, str(file), name, json.dumps(params), *folders]
         pipe, env = subprocess.PIPE, subprocess_environment(os.environ) | dict(environment)
         self._popen = subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0, env=env)
-        self._buffer = b""
+        self._buffer = bytearray()
 
     @property
     def is_alive(self) -> bool:
@@ -47,12 +47,30 @@ class HostClient:
         return self._read_response(START_SECONDS)
 
     def request(self, message: Mapping[str, Any], seconds: float) -> dict[str, Any] | None:
+        return self._read_response(seconds) if self._send(message) else self._exit_error()
+
+    def request_many(
+        self, message: Mapping[str, Any], count: int, seconds: float
+    ) -> Iterator[dict[str, Any] | None]:
+        """The responses to the calls of one message, up to the first that fails or takes too long."""
+        if not self._send(message):
+            yield self._exit_error()
+            return
+        for _ in range(count):
+            response = self._read_response(seconds)
+            yield response
+            if response is None or "error" in response:
+                return
+
+    def _send(self, message: Mapping[str, Any]) -> bool:
         assert self._popen.stdin is not None, "its input is a pipe"
+        text = memoryview(json.dumps(message).encode() + b"\n")
         try:
-            self._popen.stdin.write(json.dumps(message).encode() + b"\n")
+            while text:
+                text = text[self._popen.stdin.write(text) or 0 :]
         except OSError:
-            return self._exit_error()
-        return self._read_response(seconds)
+            return False
+        return True
 
     def stop(self) -> None:
         kill_tree(self._popen.pid)  # also what the user code has started
@@ -66,7 +84,9 @@ class HostClient:
         deadline = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self._popen.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._buffer:
+            searched = 0
+            while (end := self._buffer.find(b"\n", searched)) < 0:
+                searched = len(self._buffer)
                 remaining = deadline - time.monotonic()
                 if remaining <= 0 or not selector.select(remaining):
                     return None
@@ -74,7 +94,8 @@ class HostClient:
                 if not chunk:
                     return self._exit_error()
                 self._buffer += chunk
-        line, _, self._buffer = self._buffer.partition(b"\n")
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
         return json.loads(line)
 
     def _exit_error(self) -> dict[str, Any]:

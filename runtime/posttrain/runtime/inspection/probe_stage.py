@@ -40,7 +40,7 @@ def _step_context(home: Home, run: Path, step: "Step", scratch: Path) -> StepCon
             raise StepError(
                 f"`{source.step}`, an input of `{step.id}`, has not finished", "wait until it ends"
             )
-        inputs[role] = product
+        inputs[role] = product / source.output if source.output else product
     folder = _recipe_folder(run)
     params = read_step_params(step)
     assert isinstance(params, TrainStepParams), f"`{step.id}` is a training step"

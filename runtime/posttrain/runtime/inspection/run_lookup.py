@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from posttrain.runtime.store import runs
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.integrity import IntegrityChecker
+from posttrain.runtime.store.run_labels import read_labels
 from posttrain.runtime.store.runs import find_step_key, last_run, list_run_folders, list_runs, step_ids
 from posttrain.spec.document_json import DocumentError
 from posttrain.spec.suggestions import hint
@@ -20,7 +21,7 @@ class UnknownName(Exception):
 
 
 def find_run(home: Home, name: str | None) -> Path:
-    """The run whose name starts with `name`; without a name, the newest run."""
+    """The run whose name starts with `name`, or that a user named so; without a name, the newest run."""
     if name is None:
         found = last_run(home)
         folders = list_run_folders(home)
@@ -32,10 +33,16 @@ def find_run(home: Home, name: str | None) -> Path:
         if found is None:
             raise UnknownName(f"no runs in {home.root}; start one with `recipe run PATH`, or set --home")
         return found
-    matching = [folder for folder in list_runs(home) if folder.name.startswith(name)]
-    if len(matching) != 1:
-        what = "no run" if not matching else "more than one run"
-        raise UnknownName(f"{what} in {home.root} has a name that starts with `{name}`")
+    runs = list_runs(home)
+    matching = [folder for folder in runs if folder.name.startswith(name)]
+    matching = matching or [folder for folder in runs if read_labels(folder).name == name]
+    if not matching:
+        raise UnknownName(f"no run in {home.root} has a name that starts with `{name}`")
+    if len(matching) > 1:
+        some = ", ".join(folder.name for folder in matching[-3:])
+        raise UnknownName(
+            f"more than one run in {home.root} has a name that starts with `{name}`, such as {some}"
+        )
     return matching[0]
 
 
@@ -72,9 +79,11 @@ def find_training_step(run: Path, id: str) -> "Step":
 
 
 def read_plan(run: Path) -> "Plan":
-    """The plan of a run."""
+    """The plan of a run, complete and in order."""
+    from posttrain.spec.plan import checked_order
+
     try:
-        return runs.read_plan(run)
+        return checked_order(runs.read_plan(run))
     except DocumentError as error:
         raise UnknownName(f"the run {run.name} has no readable plan: {error}") from None
 

@@ -2,19 +2,22 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from pathlib import Path
 from sqlite3 import DatabaseError
 from typing import Any
 
-from posttrain.runtime.events import last_metrics
+from posttrain.runtime.event_tail import last_metrics, last_progress
 from posttrain.runtime.report.number_format import finite_or_none
 from posttrain.runtime.store.file_locks import is_held
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import DamagedJournal, Journal, JournalEntry
-from posttrain.runtime.store.runs import list_runs
+from posttrain.runtime.store.run_labels import RunLabels, read_labels
+from posttrain.runtime.store.runs import list_runs, recipe_of_run
 from posttrain.spec.record import record
 
 _STATES_WITH_RESULTS = ("done", "cached", "running")
+_ENDS = ("value", "low", "high")
 
 
 class UnreadableStatus(Exception):
@@ -30,6 +33,8 @@ class StepStatus:
     facts: Mapping[str, Any]
     # The last metrics of a training.
     metrics: Mapping[str, float]
+    # Of a running step, as `event_tail.progress_facts` returns it.
+    progress: Mapping[str, Any] | None = None
 
 
 @record(kw_only=True)
@@ -44,6 +49,8 @@ class RunStatus:
     ended: float | None
     # None when the run has not ended, or was killed.
     result: str | None
+    # Whether a client runs it now.
+    is_running: bool
     steps: tuple[StepStatus, ...]
 
 
@@ -60,6 +67,17 @@ class RunSummary:
     state: str
     # The number of steps in each state.
     steps: Mapping[str, int]
+    # What the user calls the run.
+    labels: RunLabels = RunLabels()
+    # The metrics of its evals as STAGE.METRIC, in the order of the plan: value, low, high.
+    metrics: Mapping[str, Mapping[str, float | None]] = field(
+        default_factory=dict[str, Mapping[str, float | None]]
+    )
+
+    @property
+    def recipe_name(self) -> str:
+        """The name of the recipe, from that of the run."""
+        return recipe_of_run(self.name)
 
     @property
     def seconds(self) -> float | None:
@@ -75,7 +93,9 @@ def read_run_status(home: Home, run: Path) -> RunStatus:
         about, entries = _read_journal(run)
     except (DamagedJournal, DatabaseError) as error:
         raise UnreadableStatus(str(error)) from None
-    return RunStatus(name=run.name, **about, steps=tuple(_step_status(home, entry) for entry in entries))
+    is_running = about["result"] is None and is_held(home.run_lock(run))
+    steps = tuple(_step_status(home, entry) for entry in entries)
+    return RunStatus(name=run.name, **about, is_running=is_running, steps=steps)
 
 
 def list_run_summaries(home: Home) -> Iterator[RunSummary]:
@@ -85,13 +105,29 @@ def list_run_summaries(home: Home) -> Iterator[RunSummary]:
 
 
 def _run_summary(home: Home, run: Path) -> RunSummary:
+    labels = read_labels(run)
     try:
         about, entries = _read_journal(run)
     except (DamagedJournal, DatabaseError):
         state = "journal damaged" if (run / "journal.sqlite").exists() else "no journal"
-        return RunSummary(name=run.name, state=state, steps={})
+        return RunSummary(name=run.name, state=state, steps={}, labels=labels)
     state = about["result"] or ("running" if is_held(home.run_lock(run)) else "interrupted")
-    return RunSummary(name=run.name, **about, state=state, steps=Counter(entry.state for entry in entries))
+    return RunSummary(
+        name=run.name,
+        **about,
+        state=state,
+        steps=Counter(entry.state for entry in entries),
+        labels=labels,
+        metrics={name: metric for entry in entries for name, metric in _entry_metrics(entry)},
+    )
+
+
+def _entry_metrics(entry: JournalEntry) -> Iterator[tuple[str, Mapping[str, float | None]]]:
+    """The metrics that the journal records: a list of runs reads no product."""
+    found = entry.facts.get("metrics") if entry.state in _STATES_WITH_RESULTS else None
+    for name, metric in found.items() if isinstance(found, dict) else ():
+        if isinstance(metric, dict) and finite_or_none(metric.get("value")) is not None:
+            yield f"{entry.id}.{name}", {end: finite_or_none(metric.get(end)) for end in _ENDS}
 
 
 def _read_journal(run: Path) -> tuple[dict[str, Any], list[JournalEntry]]:
@@ -112,4 +148,6 @@ def _step_status(home: Home, entry: JournalEntry) -> StepStatus:
     product = home.store.find_outline(entry.key)
     facts = product.facts if product else entry.facts
     folder = product.record if product else home.workdir(entry.key) / "record"
-    return StepStatus(entry=entry, facts=facts, metrics=last_metrics(folder / "events.jsonl"))
+    events = folder / "events.jsonl"
+    progress = last_progress(events) if entry.state == "running" and not product else None
+    return StepStatus(entry=entry, facts=facts, metrics=last_metrics(events), progress=progress)

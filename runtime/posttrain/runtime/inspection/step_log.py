@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from sqlite3 import DatabaseError
 
+from posttrain.runtime.inspection.log_filter import EventLines, LogFilter
 from posttrain.runtime.inspection.run_lookup import check_step
 from posttrain.runtime.store.file_locks import is_held
 from posttrain.runtime.store.home import Home
@@ -15,7 +16,7 @@ from posttrain.spec.record import record
 
 _POLL_SECONDS = 0.2
 _FINISHED_STATES = ("cached", "done")
-_UNFINISHED_STATES = ("waiting", "running")
+_UNFINISHED_STATES = ("waiting", "queued", "running")
 
 
 @record(kw_only=True)
@@ -26,10 +27,7 @@ class StepLog:
     events: Path
     # Whether the step has ended, so that the log does not grow.
     has_ended: Callable[[], bool]
-
-    @property
-    def is_empty(self) -> bool:
-        return self.log.stat().st_size == 0
+    has_failed: bool = False
 
 
 @record(kw_only=True)
@@ -50,7 +48,9 @@ def find_log(home: Home, run: Path, id: str) -> StepLog | NoLog:
         in_store = folder.is_relative_to(home.store.root)
         if in_store or entry is None or entry.attempt:
             over = (lambda: True) if in_store else partial(_has_ended, home, run, id)
-            return StepLog(log=folder / "log", events=folder / "events.jsonl", has_ended=over)
+            failed = entry is not None and entry.state == "failed"
+            events = folder / "events.jsonl"
+            return StepLog(log=folder / "log", events=events, has_ended=over, has_failed=failed)
     if entry is None or entry.state in _UNFINISHED_STATES:
         return NoLog(reason=f"`{id}` has not run yet")
     if entry.state in _FINISHED_STATES or entry.attempt:
@@ -86,18 +86,36 @@ def _journal_entry(run: Path, id: str) -> JournalEntry | None:
         return None
 
 
-def read_log(found: StepLog, *, follow: bool) -> Iterator[str]:
-    """The text of a log in pieces. `follow` waits for more until the step ends."""
-    with found.log.open(encoding="utf-8", errors="replace") as file:
-        has_ended = not follow
-        while True:
-            text = file.read()
-            if text:
-                yield text
-            # The text that a step wrote between the last read and its end is read once more.
-            elif has_ended:
-                return
-            elif found.has_ended() or not found.log.exists():
-                has_ended = True
-            else:
-                time.sleep(_POLL_SECONDS)
+def read_log(found: StepLog, *, follow: bool, raw: bool = False) -> Iterator[str]:
+    """The text of a log in pieces. `follow` waits for more until the step ends.
+
+    Progress bars are removed and the events of the step added, unless `raw`. What a failed step printed comes
+    after its events: it ends with the cause.
+    """
+    with found.log.open(encoding="utf-8", errors="replace", newline="") as file:
+        if raw:
+            yield from _pieces(found, follow, file.read)
+            return
+        text, events = LogFilter(), EventLines(found.events)
+
+        def read() -> str:
+            log, added = text.feed(file.read()), events.new()
+            return added + log if found.has_failed else log + added
+
+        yield from _pieces(found, follow, read)
+        if rest := text.end():
+            yield rest
+
+
+def _pieces(found: StepLog, follow: bool, read: Callable[[], str]) -> Iterator[str]:
+    has_ended = not follow
+    while True:
+        if text := read():
+            yield text
+        # The text that a step wrote between the last read and its end is read once more.
+        elif has_ended:
+            return
+        elif found.has_ended() or not found.log.exists():
+            has_ended = True
+        else:
+            time.sleep(_POLL_SECONDS)

@@ -25,9 +25,11 @@ def read_document(model: type[DocumentT], path: Path) -> DocumentT:
         raise type(error)(f"{path}: {error}", error.advice) from None
 
 
-def write_document(path: Path, document: "Document", *, sync: bool = True) -> None:
+def write_document(
+    path: Path, document: "Document", *, sync: bool = True, create_folder: bool = True
+) -> None:
     """Replace a file atomically with a document."""
-    atomic_io.write_json(path, document.model_dump(), sync=sync)
+    atomic_io.write_json(path, document.model_dump(), sync=sync, create_folder=create_folder)
 
 
 def read_limited(path: Path, advice: str = "") -> bytes:

@@ -8,7 +8,7 @@ import os
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import DamagedJournal, Journal
 from posttrain.runtime.store.product_outline import base_keys
 from posttrain.runtime.store.runs import load_plan, run_key
+from posttrain.runtime.store.workdir import has_open_attempt
 
 if TYPE_CHECKING:
     from posttrain.spec.plan import Plan
@@ -43,18 +44,31 @@ class UnreadableRun(Exception):
 
 
 def find_garbage(
-    home: Home, *, keep_runs: int | None = None, older_than: float | None = None
+    home: Home,
+    *,
+    keep_runs: int | None = None,
+    older_than: float | None = None,
+    has_job: Callable[[Path], bool] = has_open_attempt,
 ) -> list[GarbageItem]:
-    """The items that can be deleted. Items modified after the time `older_than` stay."""
+    """The items that can be deleted. Items modified after the time `older_than` stay, and working directories
+    that a job of a cluster uses: a job outlives its client, and holds no lock."""
     expired = expired_runs(home, keep_runs, older_than)
     referenced = _referenced_keys(home, [run for run in _run_folders(home) if run not in expired])
     found = [GarbageItem(kind="run", path=run, reason="old run", lock=home.run_lock(run)) for run in expired]
     others = (
         *_unreferenced_products(home, referenced),
-        *_unreferenced_workdirs(home, referenced),
+        *(item for item in _unreferenced_workdirs(home, referenced) if not has_job(item.path)),
         *_quarantined_products(home),
     )
     return found + [item for item in others if _is_older(item.path, older_than) and not is_held(item.lock)]
+
+
+def used_workdirs(home: Home, has_job: Callable[[Path], bool] = has_open_attempt) -> list[Path]:
+    """The working directories that a job of a cluster uses."""
+    work = home.workdir("any").parent
+    return (
+        [path for path in sorted(work.iterdir()) if path.is_dir() and has_job(path)] if work.is_dir() else []
+    )
 
 
 def expired_runs(home: Home, keep: int | None, older_than: float | None) -> list[Path]:

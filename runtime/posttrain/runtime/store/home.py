@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from posttrain.runtime.store.file_system import file_system_of
+from posttrain.runtime.store.lock_claims import use_claims
 from posttrain.runtime.store.products import Store
 from posttrain.spec.record import record
 
@@ -61,6 +63,8 @@ class Home:
     def prepare(self) -> None:
         for folder in (self.root / "store", self.root / "work", self.runs):
             folder.mkdir(parents=True, exist_ok=True)
+        if not file_system_of(self.root).shares_locks:
+            use_claims(self.workdir("any").parent)
         ignore = self.root / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")

@@ -11,6 +11,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.store.file_system import file_system_of
 from posttrain.spec.record import record
 
 _SCHEMA = """
@@ -63,7 +64,7 @@ class Journal:
         self._path = path
         self._db = sqlite3.connect(path, isolation_level=None)
         try:
-            self._prepare()
+            self._prepare(read=read)
         except sqlite3.DatabaseError as error:
             self._db.close()
             if read and error.sqlite_errorcode & 0xFF in _READ_ONLY_ERRORS and self._open_immutable():
@@ -71,14 +72,25 @@ class Journal:
             self._raise_if_disk_full(error)
             raise DamagedJournal(f"the journal {path} is damaged ({error})") from None
 
-    def _prepare(self) -> None:
-        # A crash of the machine can lose the last rows, but cannot corrupt the file.
-        self._db.execute("PRAGMA journal_mode = WAL")
+    def _prepare(self, *, read: bool) -> None:
+        if read:
+            # Not in the file of another program, nor in the journal of another version.
+            self._db.execute("PRAGMA query_only = ON")
+            self._db.execute("SELECT name, value FROM run LIMIT 1").fetchone()
+            self._db.execute("SELECT id, key, state FROM step LIMIT 1").fetchone()
+            return
+        # With either mode, a crash of the machine can lose the last rows, but cannot corrupt the file.
+        # WAL is faster; it needs memory that all processes share, and so works on one machine only.
+        mode = "DELETE" if file_system_of(self._path.parent).is_network else "WAL"
+        self._db.execute(f"PRAGMA journal_mode = {mode}")
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.executescript(_SCHEMA)
-        existing = {row[1] for row in self._db.execute("PRAGMA table_info(step)")}
-        for name in _ADDED_COLUMNS.keys() - existing:
+        for name in self._missing_columns():
             self._db.execute(f"ALTER TABLE step ADD COLUMN {name} {_ADDED_COLUMNS[name]}")
+
+    def _missing_columns(self) -> list[str]:
+        existing = {row[1] for row in self._db.execute("PRAGMA table_info(step)")}
+        return [name for name in _ADDED_COLUMNS if name not in existing]
 
     def _open_immutable(self) -> bool:
         """Open the file without the WAL files, which SQLite would have to write."""
@@ -134,7 +146,7 @@ class Journal:
         """Record the new state of a step with its details. Cache hits are deferred."""
         if state == "running":
             values["began"] = time.time()
-        elif state not in ("waiting", "cached"):
+        elif state not in ("waiting", "queued", "cached"):
             values["ended"] = time.time()
         packed = {k: json.dumps(v) if isinstance(v, dict) else v for k, v in values.items()}
         columns = ", ".join(f"{name} = ?" for name in ("state", *packed))
@@ -142,9 +154,9 @@ class Journal:
         self._write(f"UPDATE step SET {columns} WHERE id = ?", row, deferred=state == "cached")
 
     def entries(self) -> list[JournalEntry]:
-        rows = self._db.execute(
-            f"SELECT {', '.join((*_SCALAR_COLUMNS, *_JSON_COLUMNS))} FROM step ORDER BY place"
-        ).fetchall()
+        missing = self._missing_columns()
+        columns = [f"'{{}}' AS {c}" if c in missing else c for c in (*_SCALAR_COLUMNS, *_JSON_COLUMNS)]
+        rows = self._db.execute(f"SELECT {', '.join(columns)} FROM step ORDER BY place").fetchall()
         return [self._parse_row(row) for row in rows]
 
     def _parse_row(self, row: tuple[Any, ...]) -> JournalEntry:

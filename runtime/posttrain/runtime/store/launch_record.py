@@ -6,13 +6,11 @@ A product is cached for every launch that has the same key. The record tells whi
 from typing import TYPE_CHECKING
 
 from posttrain.runtime.store.products import Product
+from posttrain.spec.keys import digest
 
 if TYPE_CHECKING:
     from posttrain.spec.plan import Step
     from posttrain.spec.product_manifest import LaunchRecord
-
-
-_NODES = 1  # a step runs on one machine
 
 
 def launch_record(step: "Step") -> "LaunchRecord":
@@ -20,7 +18,7 @@ def launch_record(step: "Step") -> "LaunchRecord":
     from posttrain.spec.product_manifest import LaunchRecord
 
     return LaunchRecord(
-        nodes=_NODES,
+        nodes=step.launch.nodes,
         processes=step.launch.processes,
         strategy=step.launch.strategy,
         engine=step.launch.engine,
@@ -28,14 +26,20 @@ def launch_record(step: "Step") -> "LaunchRecord":
     )
 
 
+def launch_digest(launch: "LaunchRecord") -> str:
+    """A short digest of a launch, which distinguishes products of the same key."""
+    return digest(launch.model_dump())[:16]
+
+
 def cache_note(product: Product, step: "Step") -> str:
     """What to know about a cached product: its adoption, and a launch that differs from the plan's."""
-    return "; ".join(filter(None, (product.adoption_note, launch_difference(product, step))))
+    difference = launch_difference(product.manifest.launch, step)
+    return "; ".join(filter(None, (product.adoption_note, difference)))
 
 
-def launch_difference(product: Product, step: "Step") -> str:
+def launch_difference(before: "LaunchRecord", step: "Step") -> str:
     """The differences of the launch that produced a product from the plan's, as text."""
-    before, now = product.manifest.launch, launch_record(step)
+    now = launch_record(step)
     texts: list[tuple[str, str]] = []
     if (before.nodes, before.processes, before.strategy) != (now.nodes, now.processes, now.strategy):
         texts.append((_processes_text(before), _processes_text(now)))
@@ -60,7 +64,8 @@ def _micro_batch_size(step: "Step") -> int | None:
 def _processes_text(launch: "LaunchRecord") -> str:
     if launch.processes == 1:
         return "1 process"
-    return f"{launch.processes} processes ({launch.strategy})"
+    over = f" on {launch.nodes} nodes" if launch.nodes > 1 else ""
+    return f"{launch.processes} processes{over} ({launch.strategy})"
 
 
 def _micro_batch_text(launch: "LaunchRecord") -> str:

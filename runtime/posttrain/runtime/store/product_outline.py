@@ -73,6 +73,11 @@ def read_product_outline(folder: Path) -> ProductOutline | None:
     )
 
 
+def product_folder(files: Path) -> Path:
+    """The folder of the product with these files, which can be those of one output of a script."""
+    return files.parent.parent if files.parent.name == "files" else files.parent
+
+
 def base_keys(folder: Path) -> tuple[str, ...]:
     """The keys of the products that the product in a folder requires, whatever its manifest says."""
     found = atomic_io.read_json(folder / "files" / BASE_FILE)

@@ -17,6 +17,7 @@ from posttrain.runtime.store.journal import Journal
 from posttrain.runtime.store.plan_outline import StepOutline, read_plan_outline
 from posttrain.runtime.store.product_outline import ProductOutline
 from posttrain.runtime.store.products import Product
+from posttrain.runtime.store.run_labels import RunLabels, write_labels
 from posttrain.spec.canonical_json import canonical_json
 from posttrain.spec.document_json import DocumentError
 from posttrain.spec.keys import digest
@@ -30,8 +31,8 @@ def run_key(step: "Step | StepOutline", run: str) -> str:
     return step.key if step.pinned else digest([step.key, run])
 
 
-def new_run(home: Home, plan: "Plan", recipe: Path) -> Path:
-    """Create the folder of a new run, with its plan and journal."""
+def new_run(home: Home, plan: "Plan", recipe: Path, labels: RunLabels | None = None) -> Path:
+    """Create the folder of a new run, with its plan, its journal and its labels."""
     home.prepare()
     _remove_leftovers(home)
     folder = _new_folder(home, plan.name)
@@ -43,6 +44,8 @@ def new_run(home: Home, plan: "Plan", recipe: Path) -> Path:
     journal.set("began", time.time())
     journal.set("pid", os.getpid())
     journal.close()
+    if labels is not None and not labels.is_empty:
+        write_labels(folder, labels)
     return folder
 
 
@@ -85,6 +88,12 @@ def _parse_timestamp(name: str) -> int | None:
     """The timestamp in the name of a run."""
     found = _TIMESTAMP_PATTERN.match(name)
     return calendar.timegm((*map(int, found.groups()), 0, 0, 0)) if found else None
+
+
+def recipe_of_run(name: str) -> str:
+    """The name of the recipe in the name of a run."""
+    found = _TIMESTAMP_PATTERN.match(name)
+    return name[found.end() :] if found else name
 
 
 def list_runs(home: Home) -> list[Path]:

@@ -23,7 +23,7 @@ def verify_workdirs(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
         if not work.is_dir():
             continue
         progress.count("unfinished steps")
-        if is_held(home.step_lock(work.name)):
+        if is_held(home.step_lock(work.name)) or workdir.has_open_attempt(work):
             progress.count("running steps, not checked")
             continue
         yield from _verify_workdir(work, progress)

@@ -19,11 +19,12 @@ from posttrain.runtime.errors import NO_SPACE, StepError, failure_record
 from posttrain.runtime.store.document_files import read_document, write_document
 from posttrain.runtime.store.launch_record import launch_record
 from posttrain.runtime.store.products import Product, Store
+from posttrain.runtime.store.user_files import find_user_file
 from posttrain.spec.canonical_json import canonical_json
 from posttrain.spec.document_json import DocumentError
 
 if TYPE_CHECKING:
-    from posttrain.spec.plan import Step
+    from posttrain.spec.plan import Step, UserFile
     from posttrain.spec.step_records import Failure, Receipt
 
 
@@ -36,13 +37,25 @@ def prepare(work: Path, step: "Step", inputs: Mapping[str, Path], recipe_dir: Pa
     # Each attempt rewrites these files, so they need no sync.
     atomic_io.write_text(work / "record" / "step.json", canonical_json(step) + "\n", sync=False)
     files = {
-        role: _copy_user_file(work, recipe_dir / file.path, file.sha256) for role, file in step.files.items()
+        role: _copy_user_file(work, find_user_file(recipe_dir, file), file)
+        for role, file in step.files.items()
     }
     from posttrain.spec.step_records import Job
 
     paths = {role: str(path) for role, path in inputs.items()}
     job = Job(attempt=_earlier_attempts(work) + 1, inputs=paths, files=files)
     write_document(work / "job.json", job, sync=False)
+
+
+def has_open_attempt(work: Path) -> bool:
+    """Whether a job of a cluster can still use this directory: nothing recorded its end."""
+    from posttrain.spec.step_records import ClusterAttempt
+
+    try:
+        token = read_document(ClusterAttempt, work / "attempt.json").token
+    except DocumentError:
+        return False
+    return not (work / "attempts" / token / "ended.json").exists()
 
 
 def _earlier_attempts(work: Path) -> int:
@@ -54,17 +67,17 @@ def _earlier_attempts(work: Path) -> int:
         return 0
 
 
-def _copy_user_file(work: Path, source: Path, sha256: str) -> str:
+def _copy_user_file(work: Path, source: Path, file: "UserFile") -> str:
     """Copy a user's file, so that it cannot change while the step reads it."""
-    copy = work / "user" / sha256[:16] / source.name
+    copy = work / "user" / file.sha256[:16] / Path(file.path).name
     copy.parent.mkdir(parents=True, exist_ok=True)
     try:
         original = source.open("rb")
     except OSError as error:
         raise StepError(f"cannot read {source}: {error.strerror}", "restore the file and run again") from None
-    with original, copy.open("wb") as file:  # in chunks, because it can be the weights of a model
-        shutil.copyfileobj(original, file)
-    if atomic_io.sha256_file(copy) != sha256:
+    with original, copy.open("wb") as target:  # in chunks, because it can be the weights of a model
+        shutil.copyfileobj(original, target)
+    if atomic_io.sha256_file(copy) != file.sha256:
         raise StepError(f"{source} changed after the plan was made", "run again to make a new plan")
     return str(copy)
 

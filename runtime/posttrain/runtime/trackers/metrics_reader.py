@@ -51,8 +51,9 @@ class MetricsReader:
         outline = read_product_outline(self._product)
         found: dict[str, float] = {}
         for name, metric in outline.facts.get("metrics", {}).items() if outline else ():
-            shown = {f"eval/{name}": "value", f"eval/{name}/low": "low", f"eval/{name}/high": "high"}
-            found |= {tag: metric[part] for tag, part in shown.items() if metric[part] is not None}
+            tag = f"eval/{name.removeprefix('eval_')}"  # of a training stage, like its curves
+            shown = {tag: "value", f"{tag}/low": "low", f"{tag}/high": "high"}
+            found |= {key: metric[part] for key, part in shown.items() if metric[part] is not None}
         found |= {f"cost/{name}": value for name, value in outline.cost.items()} if outline else {}
         step, at = self.last_point
         return step, _numeric_values(found), at or self._manifest_time()

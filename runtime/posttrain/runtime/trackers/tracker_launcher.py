@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import IO
 
 from posttrain.runtime.catalog import CATALOG
-from posttrain.runtime.child_process import supervised_command
+from posttrain.runtime.child_process import kill_supervised, supervised_command
 from posttrain.runtime.process_environment import tracker_environment
-from posttrain.runtime.process_tree import kill_tree
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.runs import run_key
 from posttrain.runtime.trackers.tracker_process import (
@@ -86,7 +85,7 @@ class TrackerLauncher:
         if process.poll() is None:
             waited = time.monotonic() - start
             self._note(f"tracking: timeout after {waited:.0f} s; the next run sends the remaining metrics")
-            kill_tree(process.pid)
+            kill_supervised(process)
         process.wait()
         if self._log is not None:
             self._log.close()

@@ -120,7 +120,7 @@ def _system_message(system: str) -> list[dict[str, str]]:
 def _check_template(generator: TextGenerator, model_spec: ModelTarget) -> None:
     if generator.chat_template is None:
         message = f"a dialogue requires a chat template, and {model_spec.name} has none"
-        raise StepError(message, "set chat_template of the model")
+        raise StepError(message, "set `chat_template` of the model, such as chatml")
 
 
 def _generate_assistant_turns(

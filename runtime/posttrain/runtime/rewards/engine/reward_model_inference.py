@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any
 
 from posttrain.runtime.errors import StepError
+from posttrain.spec.messages import template_messages, turn_text
 
 _LOADED: dict[Path, "RewardModelScorer"] = {}
 _LOADING = Lock()
@@ -53,7 +54,7 @@ class RewardModelScorer:
 def _plain_prompt(prompt: Any) -> str:
     if prompt is None or isinstance(prompt, str):
         return prompt or ""
-    return "".join(str(turn["content"]) for turn in prompt)
+    return "".join(map(turn_text, prompt))
 
 
 def _prompt_turns(prompt: Any) -> list[dict[str, Any]]:
@@ -61,7 +62,7 @@ def _prompt_turns(prompt: Any) -> list[dict[str, Any]]:
         return []
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]
-    return [{"role": turn["role"], "content": turn["content"]} for turn in prompt]
+    return template_messages(prompt)
 
 
 def load_scorer(folder: Path) -> RewardModelScorer:
