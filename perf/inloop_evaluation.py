@@ -16,10 +16,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.chat_prompts import Prompt
 from posttrain.runtime.distributed.process_group import all_gather, is_rank_zero
-from posttrain.runtime.engines.completion_log import Prompt
 from posttrain.runtime.engines.engine_protocol import Share
 from posttrain.runtime.engines.transformers_generator import TransformersGenerator
+from posttrain.runtime.models.character_tokenizer import build_character_tokenizer
 from posttrain.runtime.training.inloop_generation import InLoopGenerator
 from posttrain.spec.step_params.generation_params import SamplingOptions
 
@@ -97,28 +98,22 @@ def _evaluate(generator: InLoopGenerator) -> str:
 
 def _model_and_tokenizer() -> tuple[Any, Any]:
     import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+    from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    words = {word: number for number, word in enumerate(["<pad>", "<eos>", *_ALPHABET])}
-    tokenizer: Any = Tokenizer(models.BPE(words, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    tokenizer.decoder = decoders.Fuse()
+    tokenizer = build_character_tokenizer(_ALPHABET, ())
     torch.manual_seed(0)
     config = Qwen2Config(
-        vocab_size=len(words),
+        vocab_size=len(tokenizer),
         hidden_size=256,
         intermediate_size=512,
         num_hidden_layers=4,
         num_attention_heads=4,
         num_key_value_heads=4,
-        eos_token_id=1,
+        eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
-        pad_token_id=0,
+        pad_token_id=tokenizer.pad_token_id,
     )
-    special = {"pad_token": "<pad>", "eos_token": "<eos>"}
-    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
-    return Qwen2ForCausalLM(config), wrapped
+    return Qwen2ForCausalLM(config), tokenizer
 
 
 def _print_report(times: dict[str, list[tuple[float, float]]]) -> None:

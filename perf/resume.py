@@ -28,7 +28,9 @@ from tests.runtime.methods.stage_harness import StageHarness, compile_or_errors,
 
 from posttrain.runtime.runners.process import ProcessRunner
 from posttrain.runtime.store.products import Product
+from posttrain.runtime.training.validation_loss import event_name
 from posttrain.spec.plan import Plan, Step
+from posttrain.spec.step_params.train_params import EVALUATION_DIR
 
 HERE = Path(__file__).parent
 RECORD = HERE / "resume.json"
@@ -51,6 +53,11 @@ _CONSTANT_SCHEDULE = "lr_scheduler_type: constant_with_warmup, warmup_steps: 0"
 _EVALUATION = (
     "evaluate: {eval_steps: 2, evals: [check], metric_for_best_model: check.score, keep: best,"
     " greater_is_better: false, early_stopping_patience: 2}"
+)
+# The loss falls by less than the threshold, so the training stops early.
+_HELD_OUT = (
+    "evaluate: {eval_steps: 2, data: sums.test, metric_for_best_model: eval_loss, keep: best,"
+    " early_stopping_threshold: 0.2, early_stopping_patience: 2}"
 )
 _CHECK = (
     "check: {eval: it, data: sums.test, reward: solution, metrics: {score: {mean: returns}},"
@@ -89,6 +96,10 @@ CASES: Mapping[str, tuple[str, str]] = {
         f"grpo, reward: solution, {_EVALUATION}",
         f"{_PROMPTS}, {_CONSTANT_SCHEDULE}",
     ),
+    **{
+        f"{method}, held-out loss, best weights": (f"{method}, {_HELD_OUT}", f"{_ROWS}, {_CONSTANT_SCHEDULE}")
+        for method in ("sft", "dpo")
+    },
 }
 # The step of the first checkpoint.
 _FIRST_CHECKPOINT = 3
@@ -197,17 +208,19 @@ def measure_cell(bench: StageHarness, case: str, strategy: str, kills: int, draw
 def check_best_weights(bench: StageHarness, case: str, strategy: str, product: Product) -> Cell:
     """The evaluations, and the files that differ from the product of a stage that ends at the best step."""
     best = product.facts["best"]
-    found: Cell = {"values": metrics(product, "eval/check.score"), "best": best["step"]}
+    found: Cell = {"values": metrics(product, event_name(best["metric"])), "best": best["step"]}
     ended = (
         stage(case, strategy)
         .replace(f", {_EVALUATION}", "")
+        .replace(f", {_HELD_OUT}", "")
         .replace("max_steps: 9", f"max_steps: {best['step']}")
     )
     text = recipe_text(case, strategy).replace(stage(case, strategy), ended).replace(f"\n  {_CHECK}", "")
     plan = compile_plan(text)
     bench.reset_step(plan.step("it"))
     other = differing_files(product, bench.run_step(plan, plan.step("it")))
-    return {**found, "last": product.facts["steps"], "other": other}
+    weights = [name for name in other if not name.startswith(f"{EVALUATION_DIR}/")]
+    return {**found, "last": product.facts["steps"], "other": weights}
 
 
 def failure_cell(bench: StageHarness, step: Step, status: int) -> Cell | None:
