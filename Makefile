@@ -56,7 +56,7 @@ STACK ?= locked
 CUDA_NEEDS := $(if $(filter host,$(STACK)),,$(if $(DRY),$(DEV),$(CUDA)) $(PACKAGE))
 cuda: $(CUDA_NEEDS) ## measure on this machine's NVIDIA GPU; PART=memory one part, DRY=1 on a CPU, STACK=host
 	$(if $(filter host,$(STACK)),$(PYTHON),$(BIN)/python) -m perf.cuda $(PART) $(if $(DRY),--dry) \
-	--stack $(STACK) $(if $(PIECES),--pieces $(PIECES)) $(if $(OUT),--out $(OUT))
+	--stack $(STACK) $(if $(PIECES),--pieces $(PIECES)) $(if $(OUT),--out $(OUT)) $(if $(IMAGE),--image $(IMAGE))
 
 cuda-wheels: $(DEV) ## collect in .wheels the packages that a GPU host without network lacks
 	$(BIN)/python -m perf.cuda.wheels collect --to .wheels
