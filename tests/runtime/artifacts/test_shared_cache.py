@@ -21,10 +21,10 @@ from posttrain.runtime.execution.run_plan import CacheOptions, RunOptions, RunRe
 from posttrain.runtime.preflight import disk_space
 from posttrain.runtime.preflight.finding import Finding, error
 from posttrain.runtime.preflight.scope import Probe, Scope
-from posttrain.runtime.registry import registry_session
 from posttrain.runtime.registry.oci_manifest import Descriptor
 from posttrain.runtime.registry.oci_reference import Reference, parse_reference
 from posttrain.runtime.registry.registry_client import RegistryClient
+from posttrain.runtime.registry.registry_session import RegistrySession
 from posttrain.runtime.store.home import Home
 from posttrain.spec.plan import Plan
 
@@ -41,7 +41,7 @@ class Notes(RunObserver):
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[FakeRegistry]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
-    monkeypatch.setattr(registry_session.time, "sleep", Mock())
+    monkeypatch.setattr(RegistrySession, "_pause", Mock())
     with serve_registry() as state:
         yield state
 

@@ -5,25 +5,23 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from posttrain.runtime.registry import registry_session
 from posttrain.runtime.registry.blob_upload import Blob
 from posttrain.runtime.registry.oci_manifest import Descriptor, digest_of
 from posttrain.runtime.registry.oci_reference import parse_reference
 from posttrain.runtime.registry.registry_client import RegistryClient
 from posttrain.runtime.registry.registry_errors import RegistryError
+from posttrain.runtime.registry.registry_session import RegistrySession
 
 Respond = Callable[[BaseHTTPRequestHandler], None]
 
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    def skip(seconds: float) -> None:
-        pass
-
-    monkeypatch.setattr(registry_session.time, "sleep", skip)
+    monkeypatch.setattr(RegistrySession, "_pause", Mock())
 
 
 @contextmanager

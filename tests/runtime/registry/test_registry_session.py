@@ -3,16 +3,18 @@
 import json
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.runtime.registry.fake_registry import FakeRegistry, serve_registry
 
-from posttrain.runtime.registry import registry_session
+from posttrain.runtime.registry.blob_upload import Blob
 from posttrain.runtime.registry.oci_manifest import EMPTY_CONFIG, ArtifactManifest, Descriptor
 from posttrain.runtime.registry.oci_reference import parse_reference
 from posttrain.runtime.registry.registry_client import RegistryClient
 from posttrain.runtime.registry.registry_errors import ContentError, RegistryError
+from posttrain.runtime.registry.registry_session import RegistrySession
 
 TYPE = "application/vnd.oci.image.manifest.v1+json"
 
@@ -33,7 +35,7 @@ def log_in(folder: Path, config: dict[str, object]) -> None:
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
-    monkeypatch.setattr(registry_session.time, "sleep", found.append)
+    monkeypatch.setattr(RegistrySession, "_pause", lambda self, seconds: found.append(seconds))
     return found
 
 
@@ -187,3 +189,28 @@ def test_a_proxy_of_the_environment_is_used(fake: FakeRegistry, monkeypatch: pyt
             client.get_manifest("v1")
         assert [path for _, path, _ in proxy.requests] == [f"http://{fake.address}/v2/a/manifests/v1"]
         assert fake.requests == []
+
+
+def test_a_cancelled_upload_sends_no_more(fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[bytes] = []
+    with client_of(fake) as client:
+
+        def pieces(self: Blob, start: int, end: int) -> Iterator[bytes]:
+            for piece in (b"first", b"never"):
+                yield piece
+                given.append(piece)
+                client.cancel()
+
+        monkeypatch.setattr(Blob, "read", pieces)
+        with pytest.raises(RegistryError, match="cancelled"):
+            client.upload_blob(Blob(digest=f"sha256:{'0' * 64}", size=10))
+    assert given == [b"first"]
+
+
+def test_a_cancelled_request_is_not_retried(fake: FakeRegistry) -> None:
+    fake.failures = [(503, b"", {"Retry_After": "50"})] * 2
+    with client_of(fake) as client:
+        client.cancel()
+        with pytest.raises(RegistryError, match="cancelled"):
+            client.get_manifest("v1")
+    assert len(fake.requests) == 1

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from posttrain.runtime.user_cache import cache_folder
 from posttrain.spec.record import record
 
 _MOUNTED_BYTES = 1 << 20  # smaller blobs are sent faster than mounted
+# A registry writes and hashes a blob in one thread: several blobs at a time are faster.
+_PARALLEL_UPLOADS = 4
 
 
 @record(kw_only=True)
@@ -68,15 +71,9 @@ def push_artifact(
     client: RegistryClient, packed: PackedArtifact, tags: Iterable[str | None] = (None,)
 ) -> Pushed:
     """Push the blobs that the registry does not have, and then the manifest with the tags."""
-    sent = existing = 0
     target = client.reference
-    for blob in {blob.digest: blob for blob in packed.blobs}.values():
-        origins = _known_repositories(target, blob)
-        if client.upload_blob(blob, origins):
-            sent += blob.size
-        else:
-            existing += blob.size
-        _remember_repository(target, blob)
+    sent = _upload_blobs(client, {blob.digest: blob for blob in packed.blobs}.values())
+    existing = sum({blob.digest: blob.size for blob in packed.blobs}.values()) - sent
     digest = ""
     for tag in tags:
         digest = client.put_manifest(packed.manifest, tag=tag)
@@ -86,6 +83,25 @@ def push_artifact(
         sent_bytes=sent,
         existing_bytes=existing,
     )
+
+
+def _upload_blobs(client: RegistryClient, blobs: Iterable[Blob]) -> int:
+    """Upload the blobs that the registry does not have. Returns how many bytes were sent."""
+    with ThreadPoolExecutor(_PARALLEL_UPLOADS, thread_name_prefix="upload") as pool:
+        uploads = [pool.submit(_upload_blob, client, blob) for blob in blobs]
+        try:
+            return sum(upload.result() for upload in as_completed(uploads))
+        except BaseException:  # the first error, or an interruption: the others need not wait for large files
+            client.cancel()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _upload_blob(client: RegistryClient, blob: Blob) -> int:
+    target = client.reference
+    sent = client.upload_blob(blob, _known_repositories(target, blob))
+    _remember_repository(target, blob)
+    return blob.size if sent else 0
 
 
 def _known_repositories(target: Reference, blob: Blob) -> list[str]:

@@ -58,6 +58,11 @@ class RegistryClient:
         for session in self._sessions:
             session.close()
 
+    def cancel(self) -> None:
+        """Make the requests of all threads fail soon."""
+        for session in self._sessions:
+            session.cancel()
+
     @property
     def _registry(self) -> RegistrySession:
         return self._sessions[-1]

@@ -1,6 +1,9 @@
-"""Sends the requests for one repository: authentication, proxies, redirects, retries, mirrors."""
+"""Sends the requests for one repository: authentication, proxies, redirects, retries, mirrors.
 
-import time
+Several threads can use a session.
+"""
+
+import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 
@@ -39,6 +42,13 @@ class RegistrySession:
         self.mounted_repositories: list[str] = []
         self._clients: dict[str | None, httpx.Client] = {}
         self._authorization = ""
+        self._lock = threading.Lock()
+        self._token_lock = threading.Lock()
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """Make the requests of all threads fail, at their next piece of a body or pause."""
+        self._cancelled.set()
 
     def close(self) -> None:
         for client in self._clients.values():
@@ -107,7 +117,7 @@ class RegistrySession:
                     return response
                 pause = parse_retry_after(response.headers.get("retry-after")) or 0.0
                 response.close()
-            time.sleep(min(_MAX_WAIT_SECONDS, max(pause, 0.25 * 2 ** (attempt - 1))))
+            self._pause(min(_MAX_WAIT_SECONDS, max(pause, 0.25 * 2 ** (attempt - 1))))
         raise AssertionError("the last attempt returns or raises")
 
     def _send_authorized(
@@ -119,8 +129,22 @@ class RegistrySession:
         header = response.headers.get("www-authenticate", "")
         content = read_start(response, _MAX_ERROR_BYTES)
         response.close()
-        self._authorization = self._authorize(header, content)
+        with self._token_lock:  # a later token names all repositories of an earlier one
+            self._authorization = self._authorize(header, content)
         return self._follow(method, url, headers, body)
+
+    def _pause(self, seconds: float) -> None:
+        if self._cancelled.wait(seconds):
+            raise self._cancellation()
+
+    def _pieces(self, body: Body) -> Generator[bytes]:
+        for piece in body():
+            if self._cancelled.is_set():
+                raise self._cancellation()
+            yield piece
+
+    def _cancellation(self) -> RegistryError:
+        return RegistryError(f"the requests to {self.endpoint.host} are cancelled", "run the command again")
 
     def _follow(
         self, method: str, url: httpx.URL, headers: dict[str, str], body: Body | None
@@ -142,7 +166,8 @@ class RegistrySession:
         given = {"User-Agent": f"posttrain/{VERSION}", "Accept-Encoding": "identity", **headers}
         if self._authorization and self._is_own(url):
             given["Authorization"] = self._authorization
-        request = client.build_request(method, url, headers=given, content=body() if body else None)
+        content = self._pieces(body) if body else None
+        request = client.build_request(method, url, headers=given, content=content)
         try:
             return client.send(request, stream=True, auth=None)
         except (UnicodeError, ValueError) as error:  # a name that DNS cannot have, no such port
@@ -155,17 +180,21 @@ class RegistrySession:
 
     def _client(self, url: httpx.URL) -> httpx.Client:
         proxy = proxy_for(str(url))
-        if proxy not in self._clients:
-            trusted = tls_context(self.endpoint.host)
-            try:
-                self._clients[proxy] = httpx.Client(
-                    verify=trusted, proxy=proxy, trust_env=False, timeout=_TIMEOUT, follow_redirects=False
-                )
-            except (ValueError, httpx.InvalidURL):
-                message = "the proxy in the environment cannot be used"  # its URL can contain a password
-                advice = "set HTTP_PROXY, HTTPS_PROXY or ALL_PROXY to a URL such as http://HOST:PORT"
-                raise RegistryError(message, advice) from None
-        return self._clients[proxy]
+        with self._lock:
+            if proxy not in self._clients:
+                self._clients[proxy] = self._new_client(proxy)
+            return self._clients[proxy]
+
+    def _new_client(self, proxy: str | None) -> httpx.Client:
+        trusted = tls_context(self.endpoint.host)
+        try:
+            return httpx.Client(
+                verify=trusted, proxy=proxy, trust_env=False, timeout=_TIMEOUT, follow_redirects=False
+            )
+        except (ValueError, httpx.InvalidURL):
+            message = "the proxy in the environment cannot be used"  # its URL can contain a password
+            advice = "set HTTP_PROXY, HTTPS_PROXY or ALL_PROXY to a URL such as http://HOST:PORT"
+            raise RegistryError(message, advice) from None
 
     def _authorize(self, header: str, content: bytes) -> str:
         """The Authorization header that a challenge asks for. `content` is the body of the response."""
