@@ -1,6 +1,6 @@
-"""Measures `recipe push` of a large product next to sha256 and cp of its file, in turns.
+"""Measures `recipe push` of a large product next to sha256 and cp of its files, in turns.
 
-    python perf/registry.py [--megabytes 1000] [--rounds 3]
+    python perf/registry.py [--megabytes 1000] [--files 1] [--rounds 3]
 
 Each round has a new registry (docker-registry) and an empty cache of the user, so that every byte is sent.
 """
@@ -21,42 +21,49 @@ from pathlib import Path
 
 RECIPE = """recipe: 1
 name: large
-stages: {{made: {{script: [sh, -c, 'head -c {size} /dev/urandom > $OUT/file']}}}}
+stages: {{made: {{script: [sh, -c, 'for n in $(seq {files}); do head -c {size} /dev/urandom > $OUT/$n; done']}}}}
 """
 # As the store hashes: OpenSSL uses the instructions of the processor, which sha256sum does not everywhere.
-HASH = "import hashlib, sys; hashlib.file_digest(open(sys.argv[1], 'rb', buffering=0), 'sha256')"
+HASH = (
+    "import hashlib, sys; [hashlib.file_digest(open(f, 'rb', buffering=0), 'sha256') for f in sys.argv[1:]]"
+)
 COMMAND = [sys.executable, "-m", "posttrain.cli.main"]
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--megabytes", type=int, default=1000)
+    options.add_argument("--files", type=int, default=1, help="the product has this number of equal files")
     options.add_argument("--rounds", type=int, default=3)
     given = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="perf-registry-") as name:
         folder = Path(name)
-        (folder / "recipe.yaml").write_text(RECIPE.format(size=given.megabytes * 1_000_000))
+        (folder / "recipe.yaml").write_text(
+            RECIPE.format(size=given.megabytes * 1_000_000 // given.files, files=given.files)
+        )
         home = folder / "home"
         timed([*COMMAND, "run", str(folder), "--home", str(home)], os.environ)
-        (product,) = (home / "store").glob("*/files/file")
-        rounds = [measure(folder, home, product) for _ in range(given.rounds)]
+        (product,) = (home / "store").glob("*/files")
+        rounds = [measure(folder, home, sorted(product.iterdir())) for _ in range(given.rounds)]
     for name in (name for name in rounds[0] if name != "push MB"):
         seconds = sorted(one[name] for one in rounds)
         print(f"{name:24} {statistics.median(seconds):7.2f} s   ({', '.join(f'{s:.2f}' for s in seconds)})")
-    ratios = sorted(one["push"] / (one["sha256"] + one["cp"]) for one in rounds)
-    texts = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-    print(f"push / (sha256 + cp)     {statistics.median(ratios):7.2f}     ({texts})")
+    for name in ("sha256", "sha256sum"):
+        ratios = sorted(one["push"] / (one[name] + one["cp"]) for one in rounds)
+        texts = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"{f'push / ({name} + cp)':24} {statistics.median(ratios):7.2f}     ({texts})")
     print(f"peak memory of a push    {max(one['push MB'] for one in rounds):7.0f} MB")
 
 
-def measure(folder: Path, home: Path, product: Path) -> dict[str, float]:
+def measure(folder: Path, home: Path, files: list[Path]) -> dict[str, float]:
     """The seconds of each part, in turns, because other programs of the machine disturb all of them."""
     copy = folder / "copy"
     found = {
-        "sha256": timed([sys.executable, "-c", HASH, str(product)], os.environ),
-        "cp": timed(["cp", str(product), str(copy)], os.environ),
+        "sha256": timed([sys.executable, "-c", HASH, *map(str, files)], os.environ),
+        "sha256sum": timed(["sha256sum", *map(str, files)], os.environ),
+        "cp": timed(["cp", "-r", str(files[0].parent), str(copy)], os.environ),
     }
-    copy.unlink()
+    shutil.rmtree(copy)
     with serve_registry(folder / "registry") as address:
         environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
         push = [*COMMAND, "push", "made", f"oci://{address}/large:v1", "--home", str(home)]
