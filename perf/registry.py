@@ -21,7 +21,9 @@ from pathlib import Path
 
 RECIPE = """recipe: 1
 name: large
-stages: {{made: {{script: [sh, -c, 'for n in $(seq {files}); do head -c {size} /dev/urandom > $OUT/$n; done']}}}}
+stages:
+  made:
+    script: [sh, -c, 'for n in $(seq {files}); do head -c {size} /dev/urandom > $OUT/$n; done']
 """
 # As the store hashes: OpenSSL uses the instructions of the processor, which sha256sum does not everywhere.
 HASH = (
