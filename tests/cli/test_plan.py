@@ -1,6 +1,7 @@
 """`recipe plan`: the table, the flowchart and the exit status."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,19 @@ def test_a_step_with_a_checkpoint_is_resumed(tmp_path: Path) -> None:
     assert states(shown.output)["sft"] == "resume"
     assert "resumes from step 8" in shown.output
     assert shown.output.splitlines()[-1].startswith("7 to run, 1 to resume")
+
+
+def test_complete_digests_of_a_step_are_shown_on_request(tmp_path: Path) -> None:
+    step = plan_of(TINY_RECIPE / "recipe.yaml").step("sft")
+    data = step.key_values["input.data"]["key"]
+    short, full = (
+        recipe("plan", TINY_RECIPE, "--home", tmp_path, "--step", "sft", *option).output
+        for option in ((), ("--verbose",))
+    )
+    assert re.findall(r"[0-9a-f]{64}", short) == []
+    assert f'input.data = {{"key": "{data[:12]}", "part": "train"}}' in short
+    assert step.key in full
+    assert data in full
 
 
 def test_estimates_stand_in_columns_and_add_up(capsys: pytest.CaptureFixture[str]) -> None:

@@ -128,3 +128,16 @@ def test_a_run_is_inspected_without_pydantic(home: Path, command: str) -> None:
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "posttrain.runtime.store.home" in imported
     assert "pydantic" not in imported
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"metrics": {"a": 5, "b": {"value": 0.5, "low": 0.25, "high": {}}}, "conditions": 7, "unscored": "x"},
+        {"metrics": [1], "conditions": [5, {"text": "a"}, {"text": "a", "verdict": "fail", "low": []}]},
+    ],
+)
+def test_facts_of_another_release_break_no_status(facts: dict[str, object]) -> None:
+    found = [line for line in result_lines(facts) if "fail" not in line]
+    assert found in (["b 0.500"], [])
+    assert set(result_data(facts)) <= {"metrics", "conditions"}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from posttrain.runtime.event_tail import EventTail, last_progress
+from posttrain.runtime.inspection.log_filter import EventLines
 from posttrain.runtime.report.progress_text import progress_text
 
 
@@ -71,16 +72,41 @@ def test_repeated_reports_of_the_same_count_do_not_end_a_rate(path: Path) -> Non
     assert found["per_second"] == pytest.approx(1.0)
 
 
+HUGE = 10**400  # an integer that no float can hold
+
+
 @pytest.mark.parametrize(
     "event",
-    [progress(1.0, 1, total=None), {**progress(1.0, 1), "at": "x"}, {**progress(1.0, 1), "done": "x"}],
+    [
+        progress(1.0, 1, total=None),
+        progress(1.0, HUGE),
+        {**progress(1.0, 1), "done": "x"},
+        {**progress(1.0, 1), "unit": []},
+        {"at": 1.0, "kind": "warning", "message": {}},
+        {"at": 1.0, "kind": "metrics", "step": 1, "values": {"loss": [], "reward": True}},
+    ],
 )
-def test_hostile_reports_have_no_rate(path: Path, event: dict[str, Any]) -> None:
+def test_damaged_events_change_no_progress(path: Path, event: dict[str, Any]) -> None:
     write(path, [progress(0.0, 0), event])
     found = EventTail(path).progress()
     assert found is not None
-    assert found["seconds_left"] is None
-    assert progress_text(found).startswith(f"{event['done']}/{event['total']} steps")
+    assert progress_text(found) == "0/100 steps"
+
+
+def test_a_report_without_a_time_has_no_rate(path: Path) -> None:
+    write(path, [progress(0.0, 0), {**progress(1.0, 1), "at": "x"}])
+    found = EventTail(path).progress()
+    assert found is not None
+    assert progress_text(found) == "1/100 steps"
+
+
+def test_metrics_beyond_any_float_are_infinite(path: Path) -> None:
+    values = {"loss": HUGE, "reward": -HUGE, "flag": True}
+    write(path, [progress(0.0, 0), {"at": 1.0, "kind": "metrics", "step": 1, "values": values}])
+    found = EventTail(path).progress()
+    assert found is not None
+    assert progress_text(found) == "0/100 steps  loss inf reward -inf"
+    assert EventLines(path).new() == "step 1  loss inf  reward -inf\n"
 
 
 def test_the_metrics_are_the_latest_that_are_shown(path: Path) -> None:

@@ -1,6 +1,7 @@
 """Prints all details of one step: placement with reasons, memory, time, inputs, the parts of its key."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _WIDTH = 10
 _MAX_VALUE = 80
 _SHORT_KEY = 12  # characters, as many as other commands show
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 def print_step_details(step: "Step", prospect: StepForecast, *, verbose: bool = False) -> None:
@@ -93,8 +95,10 @@ def _time(estimate: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _key_lines(step: "Step", verbose: bool) -> Iterator[str]:
-    """The parts of the key, with their digests if `verbose`; long values are shortened."""
+    """The parts of the key, with complete digests if `verbose`; long values are shortened."""
     for name, digest in step.key_parts.items():
         value = json.dumps(step.key_values.get(name), ensure_ascii=False)
+        if not verbose:  # the key of an input would fill the line
+            value = _DIGEST.sub(lambda found: found[0][:_SHORT_KEY], value)
         short = value if len(value) <= _MAX_VALUE else value[: _MAX_VALUE - 3] + "..."
         yield f"{digest[:10]}  {name} = {short}" if verbose else f"{name} = {short}"

@@ -1,13 +1,14 @@
 """Follows the events of a running step: its progress, with rate and remaining time, its latest metrics,
 and its warnings."""
 
+import math
 import os
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.events import parse_event
+from posttrain.runtime.events import metric_number, parse_event
 
 _SHOWN_METRICS = ("loss", "reward")
 _EVALUATED = "eval/loss"
@@ -86,11 +87,12 @@ class EventTail:
             elif event["kind"] == "metrics" and isinstance(event.get("values"), dict):
                 metrics = shown_metrics(event["values"])
                 is_new, self._metrics = is_new or bool(metrics), metrics or self._metrics
-            elif event["kind"] == "warning" and event.get("message") not in self._seen_warnings:
-                self._seen_warnings.add(str(event.get("message")))
-                self._pending_warnings.append(
-                    {"reason": str(event.get("message")), "advice": event.get("advice", "")}
-                )
+            elif (
+                event["kind"] == "warning"
+                and (message := str(event.get("message"))) not in self._seen_warnings
+            ):
+                self._seen_warnings.add(message)
+                self._pending_warnings.append({"reason": message, "advice": str(event.get("advice") or "")})
         return is_new
 
     def warnings(self) -> list[dict[str, Any]]:
@@ -111,7 +113,8 @@ def progress_facts(
 
 
 def shown_metrics(values: Mapping[str, Any], names: Sequence[str] = _SHOWN_METRICS) -> dict[str, float]:
-    return {name: values[name] for name in names if isinstance(values.get(name), int | float)}
+    numbers = ((name, metric_number(values.get(name))) for name in names)
+    return {name: number for name, number in numbers if number is not None}
 
 
 def last_progress(path: Path) -> dict[str, Any] | None:
@@ -154,4 +157,10 @@ def _last_shown(lines: Sequence[bytes], names: Sequence[str]) -> dict[str, float
 
 
 def _is_progress(event: Mapping[str, Any]) -> bool:
-    return event["kind"] == "progress" and event.keys() >= {"done", "total", "unit"}
+    """Whether an event is progress with usable amounts: the code of a user can write into the file."""
+    amounts = (metric_number(event.get(name)) for name in ("done", "total"))
+    return (
+        event["kind"] == "progress"
+        and isinstance(event.get("unit"), str)
+        and all(amount is not None and math.isfinite(amount) for amount in amounts)
+    )

@@ -4,6 +4,7 @@ Every event has `at` (seconds since the epoch) and `kind`; `KINDS` lists the kin
 """
 
 import json
+import math
 import os
 import threading
 import time
@@ -51,17 +52,22 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     """The events of a step, without a truncated last line.
 
     An attempt that resumes from a checkpoint repeats the steps after that checkpoint, and an attempt
-    that starts over repeats all steps. Only the events of the last execution are returned.
+    that starts over repeats all steps. Only the events of the last execution are returned. An attempt that
+    ends before its first step, while the model loads, does not hide the one before it.
     """
     previous: list[dict[str, Any]] = []
     current: list[dict[str, Any]] = []
     for event in _iter_events(path):
         if event["kind"] == "started":
-            previous, current = current, []
+            previous, current = current if _has_steps(current) else previous, []
         elif event["kind"] == "resumed":
             current = [e for e in previous if e.get("step", 0) <= event["step"]] + current
         current.append(event)
     return current
+
+
+def _has_steps(events: list[dict[str, Any]]) -> bool:
+    return any("step" in event for event in events)
 
 
 def _iter_events(path: Path) -> Iterator[dict[str, Any]]:
@@ -91,3 +97,13 @@ def parse_event(line: str | bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):  # the code of a user can write into the file
         return None
     return event if isinstance(event, dict) and "kind" in event else None
+
+
+def metric_number(value: Any) -> float | None:
+    """The value of a metric, which can be NaN; None for what is not a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf

@@ -107,6 +107,31 @@ def test_twelve_runs_have_marks_lines_and_columns(build: Build, tmp_path: Path) 
     assert len(set(lines)) == 12
 
 
+def test_a_curve_without_finite_values_at_its_end_says_so(build: Build, tmp_path: Path) -> None:
+    nan = float("nan")
+    good, gap = build(loss=[3.0, 2.0, 1.0, 0.5]), build(loss=[3.0, nan, 1.0, 0.5], lr=0.2)
+    lost, never = build(loss=[3.0, 2.0, nan, nan], lr=0.3), build(loss=[nan] * 4, lr=0.4)
+    curves = section(compare(tmp_path, good, gap, lost, never), "curves")
+    assert "at the end A 0.5, B 0.5, C not a number, D not a number" in curves
+    paths = re.findall(r'<path d="([^"]*)" class="line"', curves)
+    assert [path.count("M") for path in paths] == [1, 2, 1, 0]
+    assert curves.count('class="lost"') == 1 + 2 + 4
+    cells = re.findall(r'<td class="number value"><b>([^<]+)</b>(?:<span class="soft">([^<]+))?', curves)
+    assert cells == [("0.5", ""), ("0.5", "+0.000"), ("not a number", ""), ("not a number", "")]
+
+
+@pytest.mark.browser
+def test_a_long_name_hides_no_column(browser: Browser, build: Build, tmp_path: Path) -> None:
+    base, other = build(OLD), build(NEW)
+    write_labels(other.run, RunLabels(name="a" * 200, note="b" * 300))
+    compare(tmp_path, base, other)
+    browser.look(width=1400)
+    browser.open(tmp_path / "page.html")
+    assert browser.value(
+        "(({scrollWidth: all, clientWidth: shown}) => all <= shown)(document.querySelector('header .scroll'))"
+    )
+
+
 def test_marks_go_on_after_z() -> None:
     assert [run_mark(n) for n in (0, 25, 26, 51, 52, 701, 702)] == ["A", "Z", "AA", "AZ", "BA", "ZZ", "AAA"]
 

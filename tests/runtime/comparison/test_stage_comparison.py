@@ -2,13 +2,18 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
 from tests.runtime.comparison.conftest import METRICS, REWARD, SAMPLING, ComparisonRun, eval_rows, read_both
+from tests.runtime.report.conftest import make_step
 
+from posttrain.runtime import atomic_io
 from posttrain.runtime.comparison.stage_comparison import StageComparison, compare_run_stages
+from posttrain.runtime.rows_io import write_rows
+from posttrain.runtime.store import workdir
 
 Build = Callable[..., ComparisonRun]
 OLD = {n: n % 3 != 0 for n in range(60)}
@@ -48,6 +53,39 @@ def test_the_difference_and_its_interval_are_those_of_the_paired_rows(build: Bui
     assert metric.paired["high"] == pytest.approx(mean + t * error, abs=0.03)
     words = [new[p]["node:words"] - old[p]["node:words"] for p in old]
     assert paired(found, "length").difference == pytest.approx(sum(words) / 60)
+
+
+def train_with_held_out_rows(folder: Path, losses: list[float]) -> ComparisonRun:
+    """A run whose training was evaluated on held-out rows."""
+    run = ComparisonRun(folder)
+    run.begin(make_step("sft"))
+    metric = {"kind": "mean", "items": len(losses), "unscored": 0, "low": None, "high": None}
+    mean = sum(losses) / len(losses)
+    metrics = {
+        "eval_loss": {**metric, "node": "eval_loss", "value": mean},
+        "eval_perplexity": {**metric, "node": "eval_perplexity", "value": math.exp(mean)},
+    }
+    evaluation = run.work("sft") / "files" / "evaluation"
+    evaluation.mkdir(parents=True)
+    rows = [{"item": n, "rows": 1, "tokens": 9, "node:eval_loss": loss} for n, loss in enumerate(losses)]
+    write_rows(evaluation / "rows.parquet", rows)
+    atomic_io.write_json(evaluation / "metrics.json", metrics)
+    work, step = run.home.workdir(run.key("sft")), run.plan.step("sft")
+    receipt = workdir.write_receipt(work, step.key, facts={"metrics": metrics}, cost={})
+    workdir.commit(work, step, run.key("sft"), receipt, run.home.store)
+    run.settle("sft", "done", facts={"metrics": metrics})
+    run.end()
+    return run
+
+
+def test_a_loss_on_held_out_rows_improves_as_it_falls(tmp_path: Path) -> None:
+    base = train_with_held_out_rows(tmp_path / "a", [1.0, 2.0, 3.0, 4.0])
+    other = train_with_held_out_rows(tmp_path / "b", [0.5, 1.5, 2.5, 4.5])
+    found = compare(base, other)
+    loss, perplexity = paired(found, "eval_loss"), paired(found, "eval_perplexity")
+    assert loss.difference == pytest.approx(-0.25)
+    assert (loss.paired["better"], loss.paired["worse"]) == (3, 1)
+    assert (perplexity.paired, perplexity.reason) == (None, "it is not a mean over items")
 
 
 def test_changed_items_are_those_of_the_files_regressions_first(build: Build) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from posttrain.runtime.duckdb_files import write_parquet
 from posttrain.runtime.report.completion_rows import CompletionFile, read_completions
+from posttrain.runtime.report.sample_browser import choose_samples
 from posttrain.runtime.report.sample_correctness import CorrectnessRule
 
 RULE = CorrectnessRule("right", 1.0)
@@ -128,6 +129,15 @@ def test_of_many_rows_no_failure_is_left_out(tmp_path: Path) -> None:
     assert failures == [n for n in range(10_000) if n % 100 == 99]
     assert found.counts == {"right": 9_900, "wrong": 100}
     assert 50 <= len(found.samples) - len(failures) <= 60
+
+
+def test_no_kind_of_failure_hides_another(tmp_path: Path) -> None:
+    rows = [(item, "x", 0.0) for item in range(2000)] + [(5000 + item, "y", None) for item in range(7)]
+    found = read(write(tmp_path / "now.parquet", rows)).samples
+    assert [one.outcome for one in found] == ["wrong"] * 593 + ["unscored"] * 7
+    assert [one.item for one in found[:593]] == list(range(593))
+    cards = choose_samples(found, 100)
+    assert [one.outcome for one in cards] == ["wrong"] * 93 + ["unscored"] * 7
 
 
 def test_a_row_has_its_reference_its_nodes_and_their_reasons(tmp_path: Path) -> None:

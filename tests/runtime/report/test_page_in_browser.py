@@ -9,6 +9,7 @@ import pytest
 from tests.runtime.report.eval_facts import make_eval_facts, scored_rows
 
 from posttrain.runtime.report.page import render_page
+from posttrain.runtime.report.run_record import StepRecord
 
 pytestmark = pytest.mark.browser
 
@@ -248,3 +249,19 @@ def test_a_page_prints(browser, report):
     assert (
         printed.count(b"/Type /Page\n") + printed.count(b"/Type /Page ") + printed.count(b"/Type/Page") >= 2
     )
+
+
+def test_durations_of_the_timeline_stay_on_the_page(browser, make, tmp_path):
+    """Of bars that begin early and end late too: there is no room on either side of them."""
+    spans = ((0, 100), (10, 81), (70, 100), (0, 50), (98, 100))
+    records = [
+        StepRecord(step=step, key=step.key, state="done", attempt=2, began=float(low), ended=float(high))
+        for step, (low, high) in ((make.step(f"s{n}"), span) for n, span in enumerate(spans))
+    ]
+    (tmp_path / "page.html").write_text(render_page(make.run(*records)))
+    browser.look(width=400)
+    browser.open(tmp_path / "page.html")
+    inside = """[...document.querySelectorAll('#timeline .row:not(.times)')].map((row) => {
+        const [box, text] = [row, row.querySelector("svg > .tick")].map((one) => one.getBoundingClientRect());
+        return text.left >= box.left && text.right <= box.right; })"""
+    assert browser.value(inside) == [True] * 5

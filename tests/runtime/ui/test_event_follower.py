@@ -63,6 +63,30 @@ def test_it_reads_what_the_report_reads(tmp_path):
     assert live.metrics["loss"][-1][0] == 40
 
 
+def test_an_attempt_that_ends_while_it_loads_hides_nothing(tmp_path):
+    """Killed before its first step, it leaves the checkpoint to the next attempt."""
+    path = tmp_path / "events.jsonl"
+    lines = [
+        {"at": 0, "kind": "started"},
+        *({"at": 10 * step, "kind": "metrics", "step": step, "values": {"loss": step}} for step in (1, 2, 3)),
+        {"at": 31, "kind": "warning", "message": "slow"},
+        {"at": 40, "kind": "started"},
+        {"at": 41, "kind": "phase", "name": "loading"},
+        {"at": 100, "kind": "started"},
+        {"at": 105, "kind": "resumed", "step": 1},
+        {"at": 106, "kind": "warning", "message": "slow"},
+        {"at": 110, "kind": "metrics", "step": 2, "values": {"loss": 7}},
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    follower = follow(path)
+    follower.read(later())
+    for found in (read_step_events(path, SECRETS), follower.events()):
+        assert found.metrics == {"loss": ((1, 1), (2, 7))}
+        assert [one.count for one in found.warnings] == [2]
+        # The running time, with the work that was lost, and without the pauses.
+        assert found.progress.seconds == ((1, 10), (2, 41))
+
+
 def test_a_half_written_line_is_read_when_it_is_complete(tmp_path):
     path = tmp_path / "events.jsonl"
     line = json.dumps({"at": 1, "kind": "metrics", "step": 4, "values": {"loss": 0.5}}) + "\n"

@@ -20,6 +20,7 @@ from tests.runtime.report.axe_check import all_violations, install_axe, load_axe
 from tests.runtime.report.conftest import Browser
 from tests.runtime.ui.conftest import Client
 
+from posttrain.runtime.events import EventWriter
 from posttrain.runtime.store.file_locks import acquire_lock
 from posttrain.runtime.store.run_labels import RunLabels, write_labels
 
@@ -182,6 +183,35 @@ def test_a_page_reconnects_to_its_server(browser: Browser, serve, run_builder, m
     client.server.is_ending = False
     see(browser, f"{text_of('failures')}.includes('out of luck')", "the change")
     assert browser.value("document.getElementById('connection').textContent") == "live"
+
+
+def test_a_page_that_finds_no_room_waits_and_says_so(browser: Browser, serve, tmp_path: Path):
+    client: Client = serve(tmp_path)
+    taken = [client.server.streams.acquire(blocking=False) for _ in range(32)]
+    assert all(taken)
+    visit(browser, client.server.url)
+    badge = "document.getElementById('connection').textContent"
+    see(browser, f"{badge}.startsWith('Too many pages')", "the reason")
+    time.sleep(0.5)
+    assert browser.value(badge).startswith("Too many pages")
+    client.server.streams.release()
+    see(browser, f"{badge} === 'live'", "the stream")
+
+
+def test_new_samples_keep_the_place_of_the_reader(browser: Browser, serve, run_builder, make):
+    """Neither the link of the page is followed again, nor the list shortened."""
+    run_builder.begin(make.step("grpo"))
+    samples = [("sample", {"step": n, "prompt": f"p{n}", "completion": "c\n" * 30}) for n in range(30)]
+    work = run_builder.work("grpo", samples)
+    client: Client = serve(run_builder.home.root)
+    visit(browser, f"{client.server.url}run/0/{run_builder.run.name}/#sample-0-20")
+    see(browser, "scrollY > 0", "the sample of the link")
+    browser.value("document.querySelector('#more-samples').click()")
+    browser.value("scrollTo(0, 0)")
+    EventWriter(work / "record" / "events.jsonl").emit("sample", step=30, prompt="p30", completion="c")
+    see(browser, f"{text_of('samples')}.includes('p30')", "the new sample")
+    shown = "[...document.querySelectorAll('.sample')].filter((one) => one.checkVisibility()).length"
+    assert (browser.value("scrollY"), browser.value(shown)) == (0, 31)
 
 
 def test_the_command_serves_until_a_signal(tmp_path: Path):

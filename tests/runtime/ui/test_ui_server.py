@@ -7,7 +7,7 @@ import time
 import pytest
 from tests.recipe_command import wait_until
 
-from posttrain.runtime.ui import ui_server
+from posttrain.runtime.ui import log_excerpt, ui_server
 
 
 @pytest.fixture
@@ -128,14 +128,19 @@ def test_a_client_that_leaves_is_dropped(serve, finished, path, monkeypatch):
     streams = [client.stream(f"{path}events") for _ in range(2)]
     for stream in streams:
         stream.next()
-    assert client.send(f"{path}events")[0].status == 503
+    # An error status would end the attempts of the browser.
+    answer, text = client.send(f"{path}events")
+    assert (answer.status, text.split("\n")) == (200, ["retry: 10000", "", "event: full", "data: ", "", ""])
     for stream in streams:
         stream.close()
 
     def has_room() -> bool:
         found = client.stream(f"{path}events")
+        found.answer.readline()
+        found.answer.readline()
+        line = found.answer.readline()
         found.close()
-        return found.answer.status == 200
+        return line != b"event: full\n"
 
     wait_until(has_room, "the end of the streams", seconds=30)
 
@@ -176,3 +181,19 @@ def test_a_slow_page_does_not_block_another(serve, finished, path, monkeypatch):
     assert finished.run.name in client.get()
     assert time.monotonic() - began < 2.5
     stream.close()
+
+
+def test_a_query_that_is_not_one_of_a_page_is_ignored(serve, finished):
+    query = "&".join(f"field{number}=1" for number in range(100))
+    assert "1 run" in serve(finished.home.root).get(f"?{query}")
+
+
+def test_a_secret_between_two_pieces_of_a_log_is_masked(run_builder, make, monkeypatch):
+    monkeypatch.setattr(log_excerpt, "_PIECE_BYTES", 100)
+    run_builder.begin(make.step("sft"))
+    run_builder.work("sft", log=f"{'a' * 95}\nbc hunter2\n{'d' * 300}\n")
+    text, start = "", 0
+    for _ in range(20):
+        found = log_excerpt.read_log_excerpt(run_builder.home, run_builder.run, "sft", start, ("hunter2",))
+        text, start = text + found["text"], found["next"]
+    assert text == f"{'a' * 95}\nbc [secret]\n{'d' * 300}\n"

@@ -47,7 +47,7 @@ def recipe_path(step: Step) -> Path:
 def _param_differences(before: Step, after: Step) -> Iterator[Difference]:
     names = _RECIPE_KEYS.get(after.kind, {})
     for difference in value_differences(before.params, after.params):
-        first, *rest = map(str, difference.path)
+        first, *rest = map(str, difference.path or ("params",))  # of a foreign plan: not a mapping
         # Report the difference of a lowered data step at the step itself.
         inner = rest[:1] if first == "operations" else rest
         path = (*recipe_path(after), *names.get(first, (first,)), *inner)

@@ -35,7 +35,7 @@
       line.setAttribute("x2", x);
       cursor.style.visibility = "visible";
       const values = lines
-        .filter((one) => one.x[0] <= step && step <= one.x[one.x.length - 1])
+        .filter((one) => one.x.length && one.x[0] <= step && step <= one.x[one.x.length - 1])
         .map((one) => `${one.mark} ${number(one.y[nearest(one.x, step)])}`);
       readout.textContent = `step ${step}: ${values.join(", ")}`;
     }

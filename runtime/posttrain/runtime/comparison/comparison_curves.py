@@ -10,6 +10,7 @@ from posttrain.runtime.report.curve_data import DRAWN_POINTS, build_curve
 from posttrain.runtime.report.markup import SCROLL_ROWS, Markup, scroll_frame, tag
 from posttrain.runtime.report.number_format import (
     DASH,
+    finite_or_none,
     format_number,
     format_signed,
     mapping_or_empty,
@@ -107,10 +108,9 @@ def _charts(
             for place, record in stage.records.items()
             if name in record.events.metrics
         ]
-        finite = [one for one in built if one.curve.y]
         title = metric_title(name, _returned_metric(stage))
-        if finite:
-            charts.append(drawn.add(finite, title))
+        if any(one.curve.y for one in built):
+            charts.append(drawn.add(built, title))
         else:
             charts.append(tag("p", f"{title} has no finite value.", class_="soft"))
     return tag("div", charts, class_="charts")
@@ -143,8 +143,8 @@ def _last_values(records: Sequence[StepRecord], name: str) -> list[Markup]:
     cells: list[Markup] = []
     for place, value in enumerate(last):
         change = None
-        if place > 0 and value is not None and first is not None:
-            change = tag("span", format_signed(value - first), class_="soft")
+        if place > 0 and None not in (known := (finite_or_none(value), finite_or_none(first))):
+            change = tag("span", format_signed(known[0] - known[1]), class_="soft")
         shown = tag("b", DASH if value is None else format_number(value))
         cells.append(tag("td", shown, change, class_="number value"))
     return cells

@@ -4,7 +4,7 @@ Rows are compared by a digest of their content, because the number of a row says
 another run. Equal rows that occur several times are paired in order.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,6 +37,9 @@ class PairedFiles:
     @property
     def all_equal(self) -> bool:
         return not (self.base_only or self.other_only)
+
+    def columns(self, side: str) -> Collection[str]:
+        return column_types(self.connection, side)
 
     @cached_property
     def other_pairs(self) -> Mapping[int, int]:

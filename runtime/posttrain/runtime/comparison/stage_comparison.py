@@ -20,6 +20,8 @@ from posttrain.runtime.report.run_record import StepRecord
 _MAX_NAMED = 12
 # What a metric measures. Metrics that differ in it have nothing but the name in common.
 _DEFINITION = ("kind", "node", "k", "range")
+# The metrics on held-out rows that improve as they fall; the metrics of evals improve as they rise.
+_LOWER_IS_BETTER = ("eval_loss",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +156,9 @@ class _Pairing:
             return replace(metric, reason=f"only {only.mark} has this metric")
         if any(metric.base.get(part) != metric.other.get(part) for part in _DEFINITION):
             return replace(metric, reason="the metric is defined differently")
+        sides = zip(("base", "other"), (metric.base, metric.other), strict=True)
+        if any(f"node:{one.get('node')}" not in files.columns(side) for side, one in sides):
+            return replace(metric, reason="it is not a mean over items")
         try:
             found = (
                 read_metric_items(self.old_files, metric.name),
@@ -169,6 +174,8 @@ class _Pairing:
         paired = compare_items(after, before, 0.0, CONFIDENCE, seed if isinstance(seed, int) else 0, bounds)
         if not paired["items"]:
             return replace(metric, reason="no item has a value in both runs")
+        if metric.name in _LOWER_IS_BETTER:
+            paired |= {"better": paired["worse"], "worse": paired["better"]}
         alone = sorted(before.keys() ^ after.keys())
         return replace(
             metric,

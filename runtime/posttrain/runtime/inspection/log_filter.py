@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.events import parse_event
+from posttrain.runtime.events import metric_number, parse_event
 
 # Bars of tqdm: `Map:  40%|####  | 4/10 [00:01<00:02, 2.9 examples/s]`, and without a total `12it [00:01, `.
 _BAR = re.compile(r"\d+%\|[^|]*\| *\S+/\S+ \[\d+:|\b\d+\S*it \[\d+:")
@@ -69,13 +69,13 @@ def _event_lines(event: Mapping[str, Any]) -> Iterator[str]:
         case {"kind": "warning", "message": message}:
             yield f"warning: {message}"
         case {"kind": "metrics", "step": step, "values": dict(values)}:
-            shown = {name: value for name, value in values.items() if _is_shown(name, value)}
-            yield "  ".join([f"step {step}", *(f"{name} {value:.4g}" for name, value in shown.items())])
+            numbers = {name: metric_number(value) for name, value in values.items() if _is_main(name)}
+            shown = (f"{name} {number:.4g}" for name, number in numbers.items() if number is not None)
+            yield "  ".join([f"step {step}", *shown])
         case _:
             pass
 
 
-def _is_shown(name: Any, value: Any) -> bool:
+def _is_main(name: str) -> bool:
     """Whether a metric is one of the main ones. The report has all of them: lengths, costs, deviations."""
-    is_main = "/" not in name or name.startswith(("eval/", "reward/"))
-    return is_main and isinstance(value, int | float)
+    return "/" not in name or name.startswith(("eval/", "reward/"))

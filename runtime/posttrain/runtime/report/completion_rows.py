@@ -11,6 +11,7 @@ from posttrain.runtime.report.events_reader import make_sample
 from posttrain.runtime.report.redaction import redact
 from posttrain.runtime.report.run_record import CompletionSamples, Sample
 from posttrain.runtime.report.sample_correctness import CorrectnessRule
+from posttrain.runtime.report.sample_shares import fair_shares
 from posttrain.runtime.report.search_rows import search_rows
 from posttrain.spec.sql_types import quote_identifier
 
@@ -128,14 +129,24 @@ def outcome_expression(rule: CorrectnessRule | None, types: Mapping[str, str]) -
 
 
 def _chosen_rows(connection: Any) -> list[dict[str, Any]]:
-    """The rows to show in their order: all failures and changes up to a limit, then others, evenly spaced."""
+    """The rows to show in their order: failures and changes, then others, evenly spaced.
+
+    Failures and changes share the limit, so that no kind of them hides the others.
+    """
+    kinds = connection.execute("SELECT place, count(*) FROM ranked WHERE place < 4 GROUP BY place").fetchall()
+    shares = fair_shares(dict(kinds), _MAX_FAILURES)
+    limits = [shares.get(place, 0) for place in range(4)]
     (others,) = connection.execute("SELECT count(*) FROM ranked WHERE place = 4").fetchone()
     connection.execute(
         "CREATE TABLE chosen AS"
-        " (SELECT * FROM ranked WHERE place < 4 ORDER BY place, model, item, number LIMIT $failures)"
+        " (SELECT * FROM ranked WHERE place < 4"
+        " QUALIFY row_number() OVER (PARTITION BY place ORDER BY model, item, number) <= $limits[place + 1])"
         " UNION ALL (SELECT * FROM ranked WHERE place = 4"
         " QUALIFY (row_number() OVER (ORDER BY row) - 1) % $distance = 0)",
-        {"failures": _MAX_FAILURES, "distance": max(1, -(-others // _MAX_OTHERS))},
+        {
+            "limits": limits,
+            "distance": max(1, -(-others // _MAX_OTHERS)),
+        },
     )
     return row_dicts(
         connection.execute(

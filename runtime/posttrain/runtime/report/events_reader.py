@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import atomic_io
-from posttrain.runtime.events import read_events
+from posttrain.runtime.events import metric_number, read_events
 from posttrain.runtime.report import conversation_turns
 from posttrain.runtime.report.number_format import finite_or_none, mapping_or_empty
 from posttrain.runtime.report.redaction import redact
@@ -52,16 +52,9 @@ def _metrics(events: Iterable[Mapping[str, Any]]) -> dict[str, Points]:
         if step is None:
             continue
         for name, value in mapping_or_empty(event.get("values")).items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                found.setdefault(str(name), {})[step] = _as_float(value)
+            if (number := metric_number(value)) is not None:
+                found.setdefault(str(name), {})[step] = number
     return {name: tuple(sorted(points.items())) for name, points in found.items()}
-
-
-def _as_float(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf")
 
 
 def make_sample(event: Mapping[str, Any], episodes: bool) -> Sample:

@@ -162,13 +162,14 @@ def _path(curve: Curve, values: Sequence[float], places: Sequence[int], across: 
     for place in places:
         step = curve.x[place]
         x, y = across(step), up(values[place])
-        broken = before is None or _has_gap(before, step, curve.nonfinite)
+        broken = before is None or has_gap(before, step, curve.nonfinite)
         parts.append(f"M{x:.1f} {y:.1f}h0" if broken else f"L{x:.1f} {y:.1f}")
         before = step
     return "".join(parts)
 
 
-def _has_gap(low: float, high: float, nonfinite: Sequence[float]) -> bool:
+def has_gap(low: float, high: float, nonfinite: Sequence[float]) -> bool:
+    """Whether there is a non-finite value between two steps."""
     index = bisect_left(nonfinite, low)
     return index < len(nonfinite) and nonfinite[index] < high
 

@@ -13,6 +13,7 @@ from posttrain.runtime.report.sample_correctness import (
     correctness_rules,
     sample_outcome,
 )
+from posttrain.runtime.report.sample_shares import fair_shares
 from posttrain.runtime.report.search_results import SearchedEval, search_results, short_row
 
 # Limits of a page: samples (more are subsampled) and characters of their texts (truncated).
@@ -90,14 +91,26 @@ def _stage(place: int, record: StepRecord, rule: CorrectnessRule | None) -> _Sta
 
 
 def choose_samples(samples: Sequence[Sample], most: int) -> list[Sample]:
-    """At most `most` samples in their order: failures and changes before others, of which a fifth remain."""
+    """At most `most` samples in their order: failures and changes before others, of which a fifth remain.
+
+    Each kind of failures and changes has a part of them.
+    """
     if len(samples) <= most:
         return list(samples)
     failed = [index for index, one in enumerate(samples) if _is_failure(one)]
     others = [index for index, one in enumerate(samples) if not _is_failure(one)]
-    kept = failed[: max(most - len(others), most - most // 5)]
+    kept = _each_kind(samples, failed, max(most - len(others), most - most // 5))
     kept += sample_evenly(others, most - len(kept))
     return [samples[index] for index in sorted(kept)]
+
+
+def _each_kind(samples: Sequence[Sample], places: Sequence[int], most: int) -> list[int]:
+    """The first places of each kind of samples."""
+    kinds: dict[tuple[str | None, bool], list[int]] = {}
+    for place in places:
+        kinds.setdefault((samples[place].outcome, is_changed(samples[place])), []).append(place)
+    shares = fair_shares({kind: len(found) for kind, found in kinds.items()}, most)
+    return [place for kind, found in kinds.items() for place in found[: shares[kind]]]
 
 
 def _is_failure(sample: Sample) -> bool:

@@ -23,12 +23,17 @@ class StepProgress:
 class ProgressSums:
     """Sums the running time and the tokens over the events of a stage, in their order."""
 
-    def __init__(self, seconds: float = 0.0, tokens: float = 0.0) -> None:
-        self._seconds, self._tokens = seconds, tokens
+    def __init__(self) -> None:
+        self._seconds, self._tokens = 0.0, 0.0
         self._before: float | None = None
         # The newest step with metrics, and the running time at its first ones: its evaluation comes later.
         self._step: float | None = None
-        self._step_seconds = seconds
+        self._step_seconds = 0.0
+
+    def resume(self, previous: "ProgressSums", tokens: float) -> None:
+        """Go on from an attempt: with all of its time, and the tokens until its checkpoint."""
+        self._seconds += previous._seconds
+        self._tokens = tokens
 
     def add(self, event: Mapping[str, Any]) -> tuple[float | None, float | None]:
         """The running time and the tokens until an event, if it has metrics and counts them."""

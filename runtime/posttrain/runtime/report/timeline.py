@@ -18,6 +18,8 @@ from posttrain.runtime.report.step_states import known_state, state_icon, state_
 _ROW = 30
 _BAR = 14
 _MAX_REASON = 20
+# The end of a bar up to which a duration fits behind it, on a page of 400 pixels.
+_CAPTION_ROOM = 0.6
 _UNITS = (1.0, 60.0, 3600.0)
 
 
@@ -137,17 +139,23 @@ def _bar(record: StepRecord, span: tuple[float, float]) -> Markup:
     words = format_duration(ended - record.began) if record.ended is not None else state_label(record.state)
     if record.attempt > 1:
         words += f" \u00b7 attempt {record.attempt}"
-    inside = end > 0.8
-    caption = tag(
+    return Markup(
+        bar + _phases(record, span, top) + _expected(record, span) + _bar_caption(words, start, end)
+    )
+
+
+def _bar_caption(words: str, start: float, end: float) -> Markup:
+    """The duration after the bar, before it, or on it: where a narrow page has room."""
+    is_after, is_before = end <= _CAPTION_ROOM, start >= 1 - _CAPTION_ROOM
+    return tag(
         "text",
         words,
-        x=_percent(start if inside else end),
-        dx=-7 if inside else 7,
+        x=_percent(start if is_before and not is_after else end),
+        dx=7 if is_after else -7,
         y=_ROW / 2 + 4,
-        text_anchor="end" if inside else "start",
-        class_="tick",
+        text_anchor="start" if is_after else "end",
+        class_="tick" if is_after or is_before else "tick on-bar",
     )
-    return Markup(bar + _phases(record, span, top) + _expected(record, span) + caption)
 
 
 def _expected(record: StepRecord, span: tuple[float, float]) -> Markup:

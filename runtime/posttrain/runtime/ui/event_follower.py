@@ -6,12 +6,12 @@
 import os
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.events import parse_event
+from posttrain.runtime.events import metric_number, parse_event
 from posttrain.runtime.report.events_reader import is_eval, make_sample
 from posttrain.runtime.report.number_format import finite_or_none, mapping_or_empty
 from posttrain.runtime.report.redaction import redact
@@ -41,6 +41,11 @@ class _Execution:
         self.sums = ProgressSums()
         self.seconds, self.tokens = CurveBuckets(), CurveBuckets()
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether it got past loading: else a checkpoint is that of the execution before it."""
+        return bool(self.metrics or self.checkpoints or self.resumed or self.samples)
+
     def resumed_from(self, previous: "_Execution", step: float) -> "_Execution":
         """What the previous execution did until a step, and what this one has done since its start."""
         found = _Execution()
@@ -50,13 +55,14 @@ class _Execution:
                 found.metrics.setdefault(name, CurveBuckets()).add(at, value)
         found.samples.extend(one for one in previous.samples if one.step <= step)
         found.samples.extend(self.samples)
-        found.warnings = {**previous.warnings, **self.warnings}
+        found.warnings = dict(Counter(previous.warnings) + Counter(self.warnings))
         found.checkpoints = {at for at in previous.checkpoints if at <= step} | self.checkpoints
         found.resumed = {at for at in previous.resumed if at <= step} | self.resumed | {int(step)}
         found.evals = {at for at in previous.evals if at <= step} | self.evals
         found.phases.extend((*previous.phases, *self.phases))
         found.seconds, found.tokens = previous.seconds.truncated(step), previous.tokens.truncated(step)
-        found.sums = ProgressSums(_last_sum(found.seconds), _last_sum(found.tokens))
+        found.sums = self.sums
+        found.sums.resume(previous.sums, _last_sum(found.tokens))
         return found
 
     def add_progress(self, event: Mapping[str, Any]) -> None:
@@ -153,7 +159,9 @@ class EventFollower:
             case "metrics":
                 self._add_metrics(event)
             case "started":
-                self._previous, self._current = self._current, _Execution()
+                if self._current.has_steps:
+                    self._previous = self._current
+                self._current = _Execution()
             case "resumed":
                 step = finite_or_none(event.get("step"))
                 self._current = self._current.resumed_from(self._previous, step or 0.0)
@@ -169,17 +177,15 @@ class EventFollower:
         if is_eval(event) and len(self._current.evals) < _MAX_MARKS:
             self._current.evals.add(int(step))
         for name, value in mapping_or_empty(event.get("values")).items():
-            if isinstance(value, bool) or not isinstance(value, int | float):
+            number = metric_number(value)
+            if number is None:
                 continue
             curve = metrics.get(name)
             if curve is None:
                 if len(metrics) >= _MAX_METRICS:
                     continue
                 curve = metrics[name] = CurveBuckets()
-            try:
-                curve.add(step, float(value))
-            except OverflowError:
-                curve.add(step, float("inf"))
+            curve.add(step, number)
 
     def _add_mark(self, event: Mapping[str, Any]) -> None:
         """A sample, a warning, a checkpoint or a phase."""

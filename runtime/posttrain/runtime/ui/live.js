@@ -101,10 +101,19 @@
     query.set("after", revision);
     stream = new EventSource(`events?${query}`);
     stream.addEventListener("blocks", receive);
-    stream.addEventListener("open", () => say("live"));
+    let isFull = false;
+    stream.addEventListener("full", () => {
+      isFull = true;
+      say("Too many pages of this server are open: this one waits. Close some.");
+    });
+    stream.addEventListener("open", () => {
+      isFull = false;
+      // A server that has no room says so at once.
+      setTimeout(() => !isFull && stream.readyState === EventSource.OPEN && say("live"), 300);
+    });
     stream.addEventListener("error", () => {
       if (stream.readyState !== EventSource.CLOSED) {
-        say("reconnecting\u2026");
+        if (!isFull) say("reconnecting\u2026");
         return;
       }
       say("The server has ended, or was started again with another address.");

@@ -44,7 +44,10 @@ def read_log_excerpt(
     if is_end and start:  # the first line is a part of one
         data, start = _after_line_feed(data, start)
     is_last = start + len(data) == size and found.has_ended()
-    complete = len(data) if is_last or len(data) == _PIECE_BYTES else data.rfind(b"\n") + 1
+    # A piece ends with a line: a secret, or a character, that two pieces share would not be found.
+    complete = len(data) if is_last else data.rfind(b"\n") + 1
+    if not complete and len(data) == _PIECE_BYTES:  # a line of this length
+        complete = len(data)
     text = readable_text(data[:complete], secrets)
     return {"text": text, "next": start + complete, "size": size, "problem": ""}
 

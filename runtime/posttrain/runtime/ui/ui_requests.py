@@ -41,6 +41,11 @@ class ServedPages(Protocol):
     def pages(self) -> "LivePages": ...
 
 
+# The longest query of a page has far fewer fields.
+_MAX_FIELDS = 20
+_FULL_RETRY_MS = 10_000
+
+
 class _NotFound(Exception):
     """No page has this path."""
 
@@ -74,7 +79,7 @@ class UiRequestHandler(BaseHTTPRequestHandler):
                 return
             address = urlsplit(self.path)
             parts = [unquote(part, errors="surrogateescape") for part in address.path.split("/")[2:]]
-            fields = dict(parse_qsl(address.query, max_num_fields=20))
+            fields = _query_fields(address.query)
             if method == "POST":
                 self._post(parts)
             else:
@@ -169,19 +174,24 @@ class UiRequestHandler(BaseHTTPRequestHandler):
     def _stream(self, feed: "LiveFeed", fields: dict[str, str]) -> None:
         """Send the changes of a page until the client leaves. A client that reconnects names what it has."""
         if not self._ui.streams.acquire(blocking=False):
-            self._fail(HTTPStatus.SERVICE_UNAVAILABLE, "503: too many pages are open\n")
+            self._begin_stream(_FULL_RETRY_MS)
+            # Not an error status: the browser would give up, and the page could not say why.
+            self._write("event: full\ndata: \n\n")
             return
         try:
-            self.close_connection = True
-            self._is_answered = True
-            self.send_response(HTTPStatus.OK)
-            self._send_common_headers("text/event-stream")
-            self.send_header("Connection", "close")
-            self.end_headers()
-            self._write(f"retry: {_RETRY_MS}\n\n")
+            self._begin_stream(_RETRY_MS)
             self._send_changes(feed, self.headers.get("Last-Event-ID") or fields.get("after", ""))
         finally:
             self._ui.streams.release()
+
+    def _begin_stream(self, retry_ms: int) -> None:
+        self.close_connection = True
+        self._is_answered = True
+        self.send_response(HTTPStatus.OK)
+        self._send_common_headers("text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self._write(f"retry: {retry_ms}\n\n")
 
     def _send_changes(self, feed: "LiveFeed", after: str) -> None:
         sent_at = time.monotonic()
@@ -202,3 +212,11 @@ class UiRequestHandler(BaseHTTPRequestHandler):
     def _write(self, text: str) -> None:
         self.wfile.write(text.encode())
         self.wfile.flush()
+
+
+def _query_fields(query: str) -> dict[str, str]:
+    """The fields of a query; none if it is not one of a page."""
+    try:
+        return dict(parse_qsl(query, max_num_fields=_MAX_FIELDS))
+    except ValueError:
+        return {}

@@ -44,6 +44,9 @@ function enhance(root) {
 }
 
 window.posttrain = Object.freeze({ enhance });
-window.addEventListener("hashchange", unfold);
+window.addEventListener("hashchange", () => {
+  unfold();
+  browsing.reveal();
+});
 enhance(document);
 unfold();

@@ -1,5 +1,9 @@
 // Filters the samples, and shows the one that a link targets.
 
+const SAMPLES_PAGE = 8;
+// Outlives the elements, which a live page replaces: how many samples are shown, and the link that was followed.
+const browsing = { room: SAMPLES_PAGE, hash: "", reveal: () => {} };
+
 function browse(root) {
   const controls = root.querySelector(".controls");
   const more = root.querySelector("#more-samples");
@@ -10,8 +14,6 @@ function browse(root) {
   const model = root.querySelector("#sample-model");
   const search = root.querySelector("#sample-text");
   const counted = root.querySelector("#sample-count");
-  const page = 8;
-  let room = page;
 
   function update() {
     const query = search.value.trim().toLowerCase();
@@ -23,14 +25,14 @@ function browse(root) {
         (!model || !model.value || card.dataset.model === model.value) &&
         (!query || texts[index].includes(query));
       if (fits) found += 1;
-      card.hidden = !fits || found > room;
+      card.hidden = !fits || found > browsing.room;
     });
-    counted.textContent = `${Math.min(found, room)} of ${found} shown`;
-    more.hidden = found <= room;
+    counted.textContent = `${Math.min(found, browsing.room)} of ${found} shown`;
+    more.hidden = found <= browsing.room;
   }
 
   function restart() {
-    room = page;
+    browsing.room = SAMPLES_PAGE;
     update();
   }
 
@@ -40,21 +42,21 @@ function browse(root) {
   search.addEventListener("input", restart);
   controls.addEventListener("submit", (event) => event.preventDefault());
   more.addEventListener("click", () => {
-    room += 3 * page;
+    browsing.room += 3 * SAMPLES_PAGE;
     update();
   });
   // A link to a sample shows it, whatever the filters and the length of the list are.
-  function reveal() {
+  browsing.reveal = () => {
     const target = cards.find((card) => `#${card.id}` === location.hash);
     if (!target) return;
     for (const field of [stage, outcome, model, search]) if (field) field.value = "";
-    room = Math.max(room, cards.indexOf(target) + 1);
+    browsing.room = Math.max(browsing.room, cards.indexOf(target) + 1);
+    browsing.hash = location.hash;
     update();
     target.scrollIntoView();
-  }
+  };
 
-  window.addEventListener("hashchange", reveal);
   controls.hidden = false;
   update();
-  reveal();
+  if (location.hash !== browsing.hash) browsing.reveal();
 }
