@@ -106,7 +106,12 @@ def _change_tokenizer(context: StepContext[ModelStepParams]) -> AddedTokens | No
     Returns the tokens that may need other embeddings; None if the embeddings stay as they are.
     """
     params = context.params
-    declares_template = params.tags or params.builtin_template or "chat_template" in context.files
+    declares_template = (
+        params.tags
+        or params.builtin_template
+        or params.chat_template_kwargs
+        or "chat_template" in context.files
+    )
     if params.tokenizer is None and not declares_template:
         return None
     declared = params.tokenizer or Tokenizer()
@@ -169,6 +174,10 @@ def _set_template(context: StepContext[ModelStepParams], tokenizer: Any, *, add_
         from posttrain.runtime.models.tag_template import tag_chat_template
 
         tokenizer.chat_template = tag_chat_template(context.params.tags)
+    if context.params.chat_template_kwargs:
+        from posttrain.runtime.models.template_arguments import set_default_arguments
+
+        set_default_arguments(tokenizer, context.params.chat_template_kwargs)
 
 
 @contextmanager
