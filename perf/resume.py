@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from perf.resume_tables import STRATEGIES, Cell, write_tables
+from perf.tool_rows import TOOL_CALLS, tool_recipe
 from tests.recipe_command import wait_until
 from tests.runtime.distributed.fsdp_on_cpu import fsdp_on_cpu_runner
 from tests.runtime.distributed.test_multi_process import is_step_finished
@@ -73,6 +74,11 @@ CASES: Mapping[str, tuple[str, str]] = {
     "ppo": ("ppo, reward: solution", _WRITTEN),
     "sft, a new adapter with dropout": (f"sft, {_LORA}", _ROWS),
     "dpo, a new adapter with dropout": (f"dpo, {_LORA}", _ROWS),
+    "sft, DoRA": ("sft, adapter: {r: 4, use_dora: true}", _ROWS),
+    "sft, ia3": ("sft, adapter: {type: ia3}", _ROWS),
+    "sft, oft": ("sft, adapter: {type: oft, oft_block_size: 8}", _ROWS),
+    "sft, vera": ("sft, adapter: {type: vera, r: 8}", _ROWS),
+    TOOL_CALLS: ("sft", _ROWS.replace("max_length: 64", "max_length: 1024")),
     "sft, a wider model": ("sft", _SLOWER),
     "dpo, a wider model, synchronized reference": ("dpo", f"{_SLOWER}, ref_model_sync_steps: 2"),
     "grpo, a new adapter, KL penalty": (
@@ -175,6 +181,8 @@ def stage(case: str, strategy: str) -> str:
 def recipe_text(case: str, strategy: str) -> str:
     checked = [_CHECK] if "evaluated" in case else []
     text = recipe(stage(case, strategy), *checked)
+    if case == TOOL_CALLS:
+        return tool_recipe(text)
     return text.replace("hidden_size: 32", "hidden_size: 384") if "a wider model" in case else text
 
 

@@ -35,6 +35,7 @@ _SHORT = "params: {max_steps: 20, learning_rate: 1.0e-2, batch_size: 27}"
 _LORA_PAIRS = PREFERENCE_TRAINING.replace("5.0e-4", "2.0e-3")
 _LORA_REWARDED = REWARD_TRAINING.replace("5.0e-4", "2.0e-3")
 _LORA_VALUED = PPO_TRAINING.replace("5.0e-4", "2.0e-3")
+_HELD_OUT = "evaluate: {data: both, eval_steps: 5, metric_for_best_model: eval_loss, keep: best}"
 # Each stage: its name, the stage that it starts from, and its declaration.
 STAGES = {
     "sft": ("base", SFT_TRAINING),
@@ -59,6 +60,16 @@ STAGES = {
     "dpo_then_ppo": ("dpo", f"train: ppo, {PPO_TRAINING}"),
     "ppo_then_dpo": ("ppo", f"train: dpo, {PREFERENCE_TRAINING}"),
     "lora": ("sft", f"train: sft, {_LORA}, data: both, {_SHORT}"),
+    **{
+        name: ("sft", f"train: sft, adapter: {{{keys}}}, data: both, {_SHORT}")
+        for name, keys in {
+            "dora": "r: 8, lora_alpha: 16, use_dora: true",
+            "ia3": "type: ia3",
+            "oft": "type: oft, oft_block_size: 16",
+            "vera": "type: vera, r: 16",
+        }.items()
+    },
+    "held_out": ("sft", f"train: sft, data: sums, {_HELD_OUT}, {_SHORT.replace('1.0e-2', '1.0e-3')}"),
     "lora_then_dpo": ("lora", f"train: dpo, {_LORA_PAIRS}"),
     "lora_then_grpo": ("lora", f"train: grpo, {_LORA_REWARDED}"),
     "lora_then_ppo": ("lora", f"train: ppo, {_LORA_VALUED}"),

@@ -9,7 +9,10 @@ from posttrain.compiler.checks.container_image import check_container_images
 from posttrain.compiler.checks.context_length import check_inference_lengths
 from posttrain.compiler.checks.export_from_container import check_export_folders
 from posttrain.compiler.checks.gpu_requirements import check_gpu_requirements
-from posttrain.compiler.checks.ignored_template_arguments import check_ignored_template_arguments
+from posttrain.compiler.checks.ignored_template_arguments import (
+    check_ignored_template_arguments,
+    known_templates,
+)
 from posttrain.compiler.checks.inloop_eval import check_inloop_evals
 from posttrain.compiler.checks.interpreted_columns import check_interpreted_columns
 from posttrain.compiler.checks.leakage import check_leakage, check_named_parts
@@ -193,8 +196,9 @@ def _check_across_stages(found: CheckedRecipe, request: CompileRequest, diagnost
     check_interpreted_columns(
         resolved, found.rows, found.graphs, found.environments, request.catalog, diagnostics
     )
-    check_template_arguments(resolved, found.rows, diagnostics)
-    check_ignored_template_arguments(resolved, found.rows, found.lineages, request.read, diagnostics)
+    check_template_arguments(resolved, found.rows, found.templates, diagnostics)
+    known = known_templates(resolved, found.templates, request.read)
+    check_ignored_template_arguments(resolved, found.rows, found.lineages, known, diagnostics)
     check_named_parts(resolved, found.rows, diagnostics)
     check_leakage(resolved, found.gates, diagnostics)
     check_inloop_evals(resolved, found.trainings, found.evals, found.held_out, diagnostics)

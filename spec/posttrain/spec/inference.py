@@ -16,8 +16,8 @@ PROMPTS_DESCRIPTION = (
 
 
 TEMPLATE_KWARGS_DESCRIPTION = (
-    "Arguments of the chat template, such as {enable_thinking: false}. Those of a row, in the column"
-    " `chat_template_kwargs`, override them."
+    "Arguments of the chat template, such as {enable_thinking: false}. They override `chat_template_kwargs`"
+    " of the models; those of a row, in the column `chat_template_kwargs`, override both."
 )
 MAX_TOKENS_DESCRIPTION = (
     "Maximum length of a completion, in tokens. In an environment the limit covers the whole episode after"

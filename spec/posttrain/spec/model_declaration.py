@@ -1,6 +1,6 @@
 """Model declarations: origin of the weights, tokenizer, chat template, adapter."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -76,6 +76,12 @@ class Model(Declaration):
     )
     tags: Tags | None = Field(
         default=None, description="Generate a chat template with these tags instead of `chat_template`."
+    )
+    chat_template_kwargs: dict[str, Any] = Field(
+        default_factory=dict[str, Any],
+        description="Default arguments of the chat template, such as {enable_thinking: false}. They apply"
+        " wherever the template is rendered, also in models trained from this one and in exported models."
+        " `chat_template_kwargs` of a stage overrides them, and those of a row override both.",
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         default="auto",

@@ -8,6 +8,7 @@ from posttrain.compiler.pipeline import compile_recipe
 from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.diagnostic import Diagnostic
+from posttrain.spec.plan import Plan
 
 
 def stage_recipe(method: str, more: str = "", *, hub: bool = False) -> str:
@@ -21,6 +22,13 @@ def diagnostics_of(text: str, files: Mapping[str, bytes] = MappingProxyType({}))
     source = SourceFile("recipe.yaml", text.encode())
     request = CompileRequest(source=source, catalog=CATALOG, read=files.get)
     return list(compile_recipe(request).diagnostics)
+
+
+def plan_of(text: str) -> Plan:
+    source = SourceFile("recipe.yaml", text.encode())
+    plan = compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=lambda _name: None)).plan
+    assert plan is not None, codes_of(text)
+    return plan
 
 
 def codes_of(text: str) -> list[str]:

@@ -79,3 +79,35 @@ def test_the_template_of_a_pretrained_model_is_not_known() -> None:
         "base: {from: example/model}\n",
     )
     assert found(text) == []
+
+
+@pytest.mark.parametrize(
+    ("template", "argument", "said"),
+    [
+        ("chat_template: qwen", "enable_thinking", ""),
+        (
+            "chat_template: qwen",
+            "enable_thinkin",
+            "the template `qwen` of `base` does not read `enable_thinkin`; did",
+        ),
+        ("chat_template: zephyr", "enable_thinking", "the template `zephyr` of `base` does not read"),
+        ("chat_template: own.jinja", "mode", ""),
+        ("chat_template: own.jinja", "mood", "the template `own.jinja` of `base` does not read `mood`"),
+        ("tags: {answer: [<a>, </a>]}", "mode", "the template of `tags` of `base` does not read `mode`"),
+        ("# the default", "preserve_thinking", "the template `chatml` of `base` does not read"),
+    ],
+)
+def test_the_template_of_a_model_reads_its_arguments(template: str, argument: str, said: str) -> None:
+    text = MINIMAL_RECIPE.replace(EVAL, f"{EVAL} prompts: chat,")
+    declared = f"{template}\n    chat_template_kwargs: {{{argument}: false}}"
+    problems = found(text, declared, own="{{ messages[0].content }}{{ mode }}{# mood #}")
+    assert len(problems) == bool(said)
+    assert said in "".join(problems)
+
+
+def test_the_finding_is_at_the_argument_of_the_model() -> None:
+    declared = f"{TOKENIZER}\n    chat_template: zephyr\n    chat_template_kwargs: {{enable_thinking: false}}"
+    text = MINIMAL_RECIPE.replace(TOKENIZER, declared)
+    (one,) = [one for one in diagnostics_of(text) if one.code == "PT0819"]
+    line = text.splitlines()[one.span.line - 1]
+    assert line[one.span.column - 1 :].startswith(("enable_thinking", "false"))

@@ -1,7 +1,7 @@
 """Tools and arguments of chat templates: their types, and the places that have none."""
 
 import pytest
-from tests.compiler.checks.stage_compilation import diagnostics_of
+from tests.compiler.checks.stage_compilation import diagnostics_of, plan_of
 
 from posttrain.compiler.checks.training_examples import MINIMAL_RECIPE
 
@@ -77,3 +77,46 @@ def test_only_a_vllm_endpoint_has_arguments_of_the_template() -> None:
         for provider in ("vllm", "openai")
     }
     assert (len(found["vllm"]), len(found["openai"])) == (0, 1)
+
+
+TOKENIZER = "tokenizer: {init: characters}"
+
+
+def of_model(declared: str) -> list[str]:
+    return messages_of(MINIMAL_RECIPE.replace(TOKENIZER, f"{TOKENIZER}\n    {declared}"))
+
+
+@pytest.mark.parametrize(
+    ("argument", "problem"),
+    [
+        ("enable_thinking: false", ""),
+        ("tools: []", "`tools` cannot be set here"),
+        ("eos_token: x", "`eos_token` cannot be set here"),
+        ("add_generation_prompt: true", "`add_generation_prompt` cannot be set here"),
+        ("if: 1", "`if` is no variable of a chat template"),
+        ("none: 1", "`none` is no variable of a chat template"),
+        ("enable-thinking: 1", "`enable-thinking` is no variable of a chat template"),
+    ],
+)
+def test_a_model_can_declare_variables_of_its_template(argument: str, problem: str) -> None:
+    found = of_model(f"chat_template: qwen\n    chat_template_kwargs: {{{argument}}}")
+    assert found == ([problem] if problem else [])
+
+
+def test_a_model_without_a_template_has_no_arguments() -> None:
+    (found,) = of_model("chat_template_kwargs: {enable_thinking: false}")
+    assert "no chat template" in found
+    assert of_model("tags: {answer: [<a>, </a>]}\n    chat_template_kwargs: {}") == []
+
+
+def test_the_arguments_of_a_model_change_only_the_keys_that_depend_on_it() -> None:
+    text = MINIMAL_RECIPE.replace(TOKENIZER, f"{TOKENIZER}\n    chat_template: qwen")
+    plans = [
+        plan_of(text.replace("chat_template: qwen", f"chat_template: qwen\n    {declared}"))
+        for declared in ("", "chat_template_kwargs: {}", "chat_template_kwargs: {enable_thinking: false}")
+    ]
+    keys = [{step.id: step.key for step in plan.steps} for plan in plans]
+    assert keys[0] == keys[1]
+    changed = {name for name in keys[0] if keys[0][name] != keys[2][name]}
+    assert changed == {"models.base", "sft", "check"}
+    assert "chat_template_kwargs" not in plans[0].step("models.base").params

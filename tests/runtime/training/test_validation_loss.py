@@ -11,10 +11,14 @@ from tests.runtime.methods.stage_harness import StageHarness, compile_plan, metr
 from tests.runtime.training.trl_by_hand import losses_by_hand
 
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.evaluation.metric_items import read_metric_items
 from posttrain.runtime.rows_io import read_rows
 from posttrain.runtime.store.products import Product
+from posttrain.runtime.training.early_stopping import EarlyStopping
+from posttrain.runtime.training.eval_callback import EvalCallback
 from posttrain.runtime.training.validate_tokenized import validate_held_out_rows
-from posttrain.runtime.training.validation_loss import EvaluatedItem, mean_over_items
+from posttrain.runtime.training.validation_loss import EvaluatedItem, HeldOutEvaluation, mean_over_items
+from posttrain.spec.step_params.train_params import EVALUATION_DIR, HeldOutMetric, InLoopEvalOptions
 
 pytestmark = pytest.mark.slow
 
@@ -156,3 +160,80 @@ def test_a_loss_that_is_not_finite_is_no_value() -> None:
     items = [EvaluatedItem(rows=1, values={"eval_loss": value}) for value in (1.0, math.nan)]
     assert mean_over_items("eval_loss", items) is None
     assert mean_over_items("eval_loss", items[:1]) == 1.0
+
+
+def test_rows_that_are_not_finite_are_counted() -> None:
+    metrics = {name: HeldOutMetric(kind="mean") for name in ("eval_loss", "eval_margin")}
+    items = [
+        EvaluatedItem(rows=1, values={"eval_loss": loss, "eval_margin": 1.0})
+        for loss in (1.0, math.nan, math.inf)
+    ]
+    found = HeldOutEvaluation(values={"eval_margin": 1.0}, items=items, metrics=metrics, seed=1)
+    assert found.items_not_finite() == {"eval_loss": 2}
+
+
+class _Recorder:
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def emit(self, kind: str, **fields: Any) -> None:
+        assert kind == "warning"
+        self.warnings.append(fields["message"])
+
+
+def _callback(keep: str) -> tuple[EvalCallback, _Recorder]:
+    options = InLoopEvalOptions(
+        eval_steps=1,
+        evals={},
+        metrics={"eval_loss": HeldOutMetric(kind="mean")},
+        metric_for_best_model="eval_loss",
+        greater_is_better=False,
+        early_stopping_threshold=0.0,
+        early_stopping_patience=None,
+        keep=keep,  # pyright: ignore[reportArgumentType]
+    )
+    recorder = _Recorder()
+    context: Any = SimpleNamespace(
+        params=SimpleNamespace(evaluate=options), events=recorder, checkpoints=Path()
+    )
+    callback = EvalCallback.__new__(EvalCallback)
+    callback.__dict__ |= {
+        "_context": context,
+        "_warned_not_finite": False,
+        "early_stopping": EarlyStopping(options),
+    }
+    return callback, recorder
+
+
+def test_single_rows_that_are_not_finite_are_warned_of_once() -> None:
+    callback, recorder = _callback("best")
+    items = [EvaluatedItem(rows=1, values={"eval_loss": loss}) for loss in (1.0, math.nan)]
+    metrics = {"eval_loss": HeldOutMetric(kind="mean")}
+    found = HeldOutEvaluation(values={}, items=items, metrics=metrics, seed=1)
+    callback._check_finite(3, found)
+    callback._check_finite(4, found)
+    (said,) = recorder.warnings
+    assert "at step 3: `eval_loss` in 1 of 2" in said
+    broken = HeldOutEvaluation(values={}, items=items[1:], metrics=metrics, seed=1)
+    with pytest.raises(StepError, match="at step 5 the loss of every held-out row is NaN"):
+        callback._check_finite(5, broken)
+
+
+def test_a_product_without_best_weights_says_so() -> None:
+    callback, recorder = _callback("best")
+    callback.warn_without_best()
+    assert "no evaluation had a value of `eval_loss`" in recorder.warnings[0]
+    assert callback.early_stopping is not None
+    callback.early_stopping.update(1, {"eval_loss": 1.0})
+    callback.warn_without_best()
+    other, quiet = _callback("last")
+    other.warn_without_best()
+    assert (len(recorder.warnings), quiet.warnings) == (1, [])
+
+
+def test_a_gate_on_a_metric_without_a_value_is_an_error(tmp_path: Path) -> None:
+    items = [EvaluatedItem(rows=1, values={"eval_loss": loss}) for loss in (1.0, math.nan)]
+    metrics = {"eval_loss": HeldOutMetric(kind="mean")}
+    HeldOutEvaluation(values={}, items=items, metrics=metrics, seed=1).save(tmp_path / EVALUATION_DIR)
+    with pytest.raises(StepError, match="no value of `eval_loss`"):
+        read_metric_items(tmp_path, "eval_loss")

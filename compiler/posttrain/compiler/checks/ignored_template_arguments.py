@@ -1,19 +1,18 @@
-"""Checks that chat templates read the tools of the rows, and the arguments that a stage gives them."""
+"""Checks that chat templates read the tools of the rows, and the arguments of stages and models."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from posttrain.compiler.data.datasets import CompiledDataset
 from posttrain.compiler.data.table_schema import TableSchema
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
-from posttrain.compiler.model_templates import template_text
+from posttrain.compiler.model_templates import ChosenTemplate, template_text
 from posttrain.compiler.resolution.lineage import Lineage
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.stages.read_tables import read_tables
 from posttrain.compiler.text.compile_request import ReadFile
 from posttrain.spec.artifact_stages import Generate
-from posttrain.spec.chat_templates.builtin_templates import BUILTIN_TEMPLATES
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.eval_stages import Evaluate
 from posttrain.spec.model_declaration import Model
@@ -27,7 +26,8 @@ IGNORED_TEMPLATE_ARGUMENT = Code(
     "PT0819",
     "argument that the chat template ignores",
     "error",
-    "A chat template gets the functions in the column `tools`, and the arguments in `chat_template_kwargs`. A"
+    "A chat template gets the functions in the column `tools`, and the arguments in `chat_template_kwargs` of"
+    " stages and models. A"
     " template that does not read one of them ignores it in silence: the model would never see the tools, or"
     " think although the recipe turns it off. The templates `chatml`, `qwen`, `llama3` and `mistral` render"
     " tools. The template of a pretrained model is checked when the step has loaded it.",
@@ -41,7 +41,7 @@ _Stage = Train | Evaluate | Generate
 
 
 @record
-class _KnownTemplate:
+class KnownTemplate:
     """A template whose text the recipe determines."""
 
     model: str
@@ -51,49 +51,68 @@ class _KnownTemplate:
     renders_tools: bool
 
 
+def known_templates(
+    resolved: ResolvedRecipe, chosen: Mapping[str, ChosenTemplate], read: ReadFile
+) -> dict[str, KnownTemplate]:
+    """The templates that the recipe determines, by model."""
+    found = (
+        _known_template(name, model, chosen.get(name), read) for name, model in resolved.recipe.models.items()
+    )
+    return {one.model: one for one in found if one is not None}
+
+
 def check_ignored_template_arguments(
     resolved: ResolvedRecipe,
     rows: Mapping[str, CompiledDataset],
     lineages: Mapping[str, Lineage],
-    read: ReadFile,
+    known: Mapping[str, KnownTemplate],
     diagnostics: Diagnostics,
 ) -> None:
+    for name, template in known.items():
+        arguments = resolved.recipe.models[name].chat_template_kwargs
+        _check_arguments(("models", name), arguments, template, diagnostics)
     for name, stage in resolved.recipe.stages.items():
         if not isinstance(stage, _Stage) or stage.prompts == "plain":
             continue
-        for template in _templates(f"stage:{name}", resolved, lineages, read):
+        for template in _templates(f"stage:{name}", resolved, lineages, known):
             _check_tools(name, template, resolved, rows, diagnostics)
-            _check_arguments(name, stage, template, diagnostics)
+            _check_arguments(("stages", name), stage.chat_template_kwargs, template, diagnostics)
 
 
 def _templates(
-    owner: str, resolved: ResolvedRecipe, lineages: Mapping[str, Lineage], read: ReadFile
-) -> Iterator[_KnownTemplate]:
+    owner: str,
+    resolved: ResolvedRecipe,
+    lineages: Mapping[str, Lineage],
+    known: Mapping[str, KnownTemplate],
+) -> Iterator[KnownTemplate]:
     """Yield the known templates of the models that a stage trains or asks."""
     for (node, role), ref in resolved.refs.items():
         line = lineages.get(ref.product)
         if node != owner or role.partition(":")[0] != "model" or line is None or line.origin is None:
             continue
-        known = _known_template(line.origin, resolved.recipe.models[line.origin], read)
-        if known is not None:
-            yield known
+        if line.origin in known:
+            yield known[line.origin]
 
 
-def _known_template(name: str, model: Model, read: ReadFile) -> _KnownTemplate | None:
+def _known_template(
+    name: str, model: Model, chosen: ChosenTemplate | None, read: ReadFile
+) -> KnownTemplate | None:
     if model.tags is not None:
-        return _KnownTemplate(name, "the template of `tags`", frozenset(), renders_tools=False)
-    builtin = BUILTIN_TEMPLATES.get(model.chat_template or "")
-    text = template_text(model, read)
+        return KnownTemplate(name, "the template of `tags`", frozenset(), renders_tools=False)
+    # The template of a tokenizer takes precedence over a fallback, and is not known here.
+    builtin = chosen.template if chosen is not None and not chosen.fallback else None
+    text = builtin.text if builtin is not None else template_text(model, read)
     if text is None:
         return None
     names = frozenset(_WORD.findall(_COMMENT.sub("", text)))
     tools = builtin.renders_tools if builtin is not None else "tools" in names
-    return _KnownTemplate(name, f"the template `{model.chat_template}`", names, renders_tools=tools)
+    label = f"the template `{builtin.name if builtin is not None else model.chat_template}`"
+    return KnownTemplate(name, label, names, renders_tools=tools)
 
 
 def _check_tools(
     name: str,
-    template: _KnownTemplate,
+    template: KnownTemplate,
     resolved: ResolvedRecipe,
     rows: Mapping[str, CompiledDataset],
     diagnostics: Diagnostics,
@@ -110,14 +129,16 @@ def _check_tools(
             diagnostics.add(IGNORED_TEMPLATE_ARGUMENT, path, message, help=help)
 
 
-def _check_arguments(name: str, stage: _Stage, template: _KnownTemplate, diagnostics: Diagnostics) -> None:
-    for argument in stage.chat_template_kwargs:
+def _check_arguments(
+    owner: tuple[str, str], arguments: Iterable[str], template: KnownTemplate, diagnostics: Diagnostics
+) -> None:
+    for argument in arguments:
         if argument not in template.names:
             message = f"{template.label} of `{template.model}` does not read `{argument}`"
             help, meant = hint(argument, sorted(template.names), what="names in it")
             if meant is None:
                 help = "remove the argument, or read it in the template"
-            path = ("stages", name, "chat_template_kwargs", argument)
+            path = (*owner, "chat_template_kwargs", argument)
             diagnostics.add(IGNORED_TEMPLATE_ARGUMENT, path, message, help=help)
 
 

@@ -52,6 +52,7 @@ def _draft_model(name: str, checked: CheckedRecipe) -> Draft:
             chat_template=None if model.chat_template in BUILTIN_TEMPLATES else model.chat_template,
             builtin_template=_builtin_params(checked.templates.get(name)),
             tags=model.tags,
+            chat_template_kwargs=model.chat_template_kwargs,
             dtype=model.dtype,
             quantize=model.quantize,
             seed=seed_for(checked.resolved.recipe.seed, f"model:{name}"),

@@ -1,5 +1,6 @@
 """Finds what keeps the evals of two runs from being compared item by item."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -110,8 +111,10 @@ def _chat_templates(record: StepRecord, run: RunRecord) -> set[str]:
             continue
         seen.add(step.id)
         if step.kind == "model":
-            name, file = mapping_or_empty(step.params).get("chat_template"), step.files.get("chat_template")
+            params, file = mapping_or_empty(step.params), step.files.get("chat_template")
+            name, arguments = params.get("chat_template"), params.get("chat_template_kwargs")
             found |= {file.sha256 if file else str(name)} if name else set()
+            found |= {f"arguments {json.dumps(arguments, sort_keys=True)}"} if arguments else set()
         elif "model" in step.inputs:
             pending.append(step.inputs["model"].step)
     return found

@@ -12,9 +12,11 @@ from posttrain.runtime.chat_prompts import (
 )
 from posttrain.runtime.environments.episode_runner import EnvironmentSession, EpisodeState
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.models.template_arguments import default_argument_names
 from posttrain.runtime.prompt_tokenization import tokenize_prompt
 
 _PLACEHOLDER = "-"  # the content of a message, where only the template text around it is used
+_KEEP_REASONING = "preserve_thinking"  # the argument that some templates read
 
 
 def append_observation(prompt: Prompt, observation: str, session: EnvironmentSession) -> Prompt:
@@ -104,9 +106,12 @@ class EpisodeTokenizer:
     ) -> str:
         """Other turns with the tools and arguments of a prompt.
 
-        An episode keeps the reasoning of its earlier turns. Some templates would drop it by default.
+        An episode keeps the reasoning of its earlier turns, unless the recipe sets it. Some templates would
+        drop it by default.
         """
-        arguments = {"preserve_thinking": True, **render_arguments(prompt)}
+        declared = default_argument_names(self._tokenizer.chat_template)
+        keep = {} if _KEEP_REASONING in declared else {_KEEP_REASONING: True}
+        arguments = {**keep, **render_arguments(prompt)}
         return self._tokenizer.apply_chat_template(
             turns, tokenize=False, add_generation_prompt=add_generation_prompt, **arguments
         )

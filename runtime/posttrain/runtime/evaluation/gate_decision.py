@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from posttrain.runtime import atomic_io
-from posttrain.runtime.evaluation.metric_items import read_metric_items
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.evaluation.metric_items import MetricItems, read_metric_items
 from posttrain.runtime.evaluation.statistics.verdicts import (
     combine_verdicts,
     compare_items,
@@ -41,6 +42,17 @@ def _format_estimate(condition: Mapping[str, Any]) -> str:
     )
 
 
+def _check_same_items(condition: GateCondition, scored: MetricItems, baseline: MetricItems) -> None:
+    """Items are paired by number. Batches of other sizes hold other rows."""
+    if scored.rows != baseline.rows:
+        raise StepError(
+            f"{condition.text}: the two evaluations divide the held-out rows differently, so their items are"
+            " not the same rows",
+            "set the same `micro_batch_size` in both training stages: the loss of this method compares the"
+            " rows of a batch",
+        )
+
+
 def _decide_condition(condition: GateCondition, context: StepContext[GateStepParams]) -> dict[str, Any]:
     seed, confidence = context.params.seed, condition.confidence
     metric = condition.metric
@@ -48,6 +60,7 @@ def _decide_condition(condition: GateCondition, context: StepContext[GateStepPar
     if condition.baseline is not None:
         other = condition.baseline
         baseline = read_metric_items(context.inputs[f"eval:{other.eval}"], other.name)
+        _check_same_items(condition, scored, baseline)
         margin, bounds = condition.margin, scored.bounds
         if bounds is not None and baseline.bounds is not None:
             bounds = bounds.join(baseline.bounds)

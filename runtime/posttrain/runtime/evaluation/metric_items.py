@@ -6,6 +6,7 @@ from pathlib import Path
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.duckdb_files import open_for_duckdb
+from posttrain.runtime.errors import StepError
 from posttrain.runtime.evaluation.statistics.metric_estimates import value_bounds
 from posttrain.spec.column_types import Interval
 from posttrain.spec.sql_types import quote_identifier
@@ -19,6 +20,8 @@ class MetricItems:
     values: Mapping[int, float]
     # The range of an item's value, if known.
     bounds: Interval | None
+    # The rows of each item, if items can be batches of rows: those of a training.
+    rows: Mapping[int, int] | None = None
 
     def scaled(self, factor: float) -> dict[int, float]:
         return {item: value * factor for item, value in self.values.items()}
@@ -36,13 +39,26 @@ def read_metric_items(folder: Path, name: str) -> MetricItems:
     import duckdb
 
     file = item_file(folder)
-    metric = atomic_io.read_json(file.with_name("metrics.json"))[name]
+    metric = atomic_io.read_json(file.with_name("metrics.json")).get(name)
+    if metric is None:
+        raise StepError(
+            f"the evaluation has no value of `{name}`: some of its rows are NaN or infinite",
+            "see the warnings of the stage, and the rows in its evaluation/rows.parquet",
+        )
     column = quote_identifier(f"node:{metric['node']}")
     model = metric.get("model")  # set if the eval has several models
     query = (
         f"SELECT item, avg({column}::DOUBLE) FROM read_parquet(?) WHERE {column} IS NOT NULL"
         f"{'' if model is None else ' AND model = ?'} GROUP BY item ORDER BY item"
     )
+    trained = (folder / EVALUATION_DIR).is_dir()
     with open_for_duckdb([file]) as files:
         rows = duckdb.execute(query, [files, *([] if model is None else [model])]).fetchall()
-    return MetricItems(values={int(item): float(value) for item, value in rows}, bounds=value_bounds(metric))
+        sizes = (
+            duckdb.execute("SELECT item, rows FROM read_parquet(?)", [files]).fetchall() if trained else None
+        )
+    return MetricItems(
+        values={int(item): float(value) for item, value in rows},
+        bounds=value_bounds(metric),
+        rows=None if sizes is None else {int(item): int(count) for item, count in sizes},
+    )

@@ -76,6 +76,7 @@ def run(context: StepContext[TrainStepParams]) -> None:
     from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
     from posttrain.runtime.training.validate_tokenized import context_length
     from posttrain.runtime.trl_compat.repeated_rows import unrepeated_rows_trainer
+    from posttrain.runtime.trl_compat.training_templates import patch_training_templates
 
     params = read_extension_params(SftParams, context.params.params)
     start = load_for_training(context)
@@ -87,6 +88,7 @@ def run(context: StepContext[TrainStepParams]) -> None:
         "completion_only_loss": rows.completion_only_loss,
         "assistant_only_loss": rows.assistant_only_loss,
     }
+    patch_training_templates()
     trainer_class = unrepeated_rows_trainer(SFTTrainer)
     trainer = loop.build_trainer(trainer_class, SFTConfig, rows.train, own, rows.held_out)
     if params.packing:

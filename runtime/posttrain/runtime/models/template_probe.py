@@ -44,7 +44,7 @@ def check_rendered_parts(
     Reasoning is expected only in turns that the model learns: templates drop that of earlier answers.
     """
     rendered: set[str] = set()
-    names = _names(template)
+    names = template_names(template)
     for number, talk in conversations:
         ignored = next((name for name in talk.template_kwargs if name not in names), None)
         if ignored is not None:
@@ -86,7 +86,8 @@ def _changed(talk: ChatPrompt, place: int, fields: Message) -> Callable[[], Chat
     return change
 
 
-def _names(template: str | dict[str, str]) -> set[str]:
+def template_names(template: str | dict[str, str]) -> set[str]:
+    """The names that a template may read."""
     texts = template.values() if isinstance(template, dict) else [template]
     return {name for text in texts for name in _WORD.findall(_COMMENT.sub("", text))}
 

@@ -19,8 +19,8 @@ _ZERO_GRADIENT_STEPS = 3
 _TRUNCATED_STEPS = 3
 # A loss above both bounds, relative to the first loss, counts as diverged.
 _LOSS_DIVERGENCE_FACTOR, _LOSS_DIVERGENCE_MARGIN = 10.0, 10.0
-_INSTABILITY_ADVICE = "lower the learning rate, raise warmup_steps, or train in float32"
-_FIRST_STEP_ADVICE = f"check the starting model's weights for NaN, or {_INSTABILITY_ADVICE}"
+INSTABILITY_ADVICE = "lower the learning rate, raise warmup_steps, or train in float32"
+_FIRST_STEP_ADVICE = f"check the starting model's weights for NaN, or {INSTABILITY_ADVICE}"
 
 
 class AnomalyMonitor:
@@ -93,7 +93,7 @@ class AnomalyMonitor:
             self._state["first_loss"] = loss
         first = self._state["first_loss"]
         if loss > max(first * _LOSS_DIVERGENCE_FACTOR, first + _LOSS_DIVERGENCE_MARGIN) and first >= 0:
-            self.warn_once("the loss has risen to more than ten times its first value", _INSTABILITY_ADVICE)
+            self.warn_once("the loss has risen to more than ten times its first value", INSTABILITY_ADVICE)
 
     def _check_constant_reward(self, step: int, values: Mapping[str, float]) -> None:
         """Report rewards that have not differed between compared completions since the start of the run."""
@@ -142,5 +142,5 @@ def _check_finite(step: int, values: Mapping[str, float]) -> None:
         if value is not None and not math.isfinite(value):
             raise StepError(
                 f"at step {step} the {name.replace('_', ' ')} is {value}",
-                _FIRST_STEP_ADVICE if step == 1 else _INSTABILITY_ADVICE,
+                _FIRST_STEP_ADVICE if step == 1 else INSTABILITY_ADVICE,
             )

@@ -13,6 +13,7 @@ from posttrain.runtime.errors import StepError
 from posttrain.runtime.models.context_length import context_length
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.store import checkpoints
+from posttrain.runtime.training.anomaly_monitor import INSTABILITY_ADVICE
 from posttrain.runtime.training.early_stopping import EarlyStopping
 from posttrain.runtime.training.inloop_eval import build_evals, preserve_training_state
 from posttrain.runtime.training.inloop_generation import InLoopGenerator, open_generator
@@ -26,6 +27,7 @@ from posttrain.spec.extension import Schedule
 from posttrain.spec.step_params.train_params import EVALUATION_DIR, TrainStepParams
 
 _STATE_FILE = "early_stopping.json"
+_LOSS = "eval_loss"
 
 
 class EvalCallback:
@@ -45,6 +47,7 @@ class EvalCallback:
         self._evaluates_rows = options is not None and options.metrics is not None
         # The last evaluation of held-out rows, and its step.
         self._held_out: tuple[int, HeldOutEvaluation] | None = None
+        self._warned_not_finite = False
         self.early_stopping = EarlyStopping(options) if options else None
         self.set_schedule(schedule)
 
@@ -79,8 +82,38 @@ class EvalCallback:
     def _evaluate_rows(self, step: int, trainer: Any) -> dict[str, float]:
         """Evaluate the held-out rows, and keep the result for the checkpoint of this step."""
         found = evaluate_rows(trainer, self._context)
+        self._check_finite(step, found)
         self._held_out = (step, found)
         return found.values
+
+    def _check_finite(self, step: int, found: HeldOutEvaluation) -> None:
+        """Fail if no row has a finite loss, as for the loss of the training. Warn once of single rows."""
+        counts = found.items_not_finite()
+        if counts.get(_LOSS) == len(found.items):
+            message = f"at step {step} the loss of every held-out row is NaN or infinite"
+            raise StepError(message, INSTABILITY_ADVICE)
+        if not counts or self._warned_not_finite:
+            return
+        self._warned_not_finite = True
+        listed = ", ".join(f"`{name}` in {count} of {len(found.items)}" for name, count in counts.items())
+        self._context.events.emit(
+            "warning",
+            message=f"held-out rows are NaN or infinite at step {step}: {listed}. These metrics have no"
+            " value, and the step cannot be the best",
+            advice=f"{INSTABILITY_ADVICE}; if it stays, look for such rows in evaluation/rows.parquet",
+        )
+
+    def warn_without_best(self) -> None:
+        """Warn if the last weights are the product, because no evaluation had a value for the metric."""
+        options = self._context.params.evaluate
+        if options is None or options.keep != "best" or self.best_checkpoint() is not None:
+            return
+        self._context.events.emit(
+            "warning",
+            message=f"no evaluation had a value of `{options.metric_for_best_model}`: the product has the"
+            " weights of the last step, not the best",
+            advice="look at the warnings of the evaluations and at their rows",
+        )
 
     def _run_evals(self, trainer: Any) -> dict[str, float]:
         if not self._has_evals:

@@ -78,14 +78,14 @@ def _has_other_turns(rows: list[Row]) -> bool:
 
 def _marked_template(tokenizer: Any) -> str | None:
     """The template that marks the assistant's tokens; None if it is the tokenizer's own."""
-    from trl.chat_template_utils import get_training_chat_template, has_generation_markers
+    from trl.chat_template_utils import has_generation_markers
+
+    from posttrain.runtime.trl_compat.training_templates import training_template
 
     if has_generation_markers(tokenizer.chat_template):
         return None
     try:
-        return get_training_chat_template(
-            tokenizer
-        )  # TRL adds the markers to published templates that it knows
+        return training_template(tokenizer)  # TRL adds the markers to published templates that it knows
     except ValueError:
         raise StepError(
             "the chat template does not mark the assistant's tokens, so the loss cannot be limited to them",

@@ -263,6 +263,7 @@ class TrainingLoop:
 
     def _save_product(self, trainer: Any) -> None:
         self.context.events.emit("phase", name="saving")
+        self.eval_callback.warn_without_best()
         scratch = self.context.work / "scratch" / "model"
         counts = save_trained(
             trainer.model,

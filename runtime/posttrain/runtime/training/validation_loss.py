@@ -53,6 +53,14 @@ class HeldOutEvaluation:
     metrics: Mapping[str, HeldOutMetric]
     seed: int
 
+    def items_not_finite(self) -> dict[str, int]:
+        """The metrics that have no value, with the number of items that are NaN or infinite."""
+        counts = {
+            name: sum(not math.isfinite(item.values[name]) for item in self.items if item.weight(name))
+            for name in self.metrics
+        }
+        return {name: count for name, count in counts.items() if count}
+
     def save(self, folder: Path) -> None:
         """Write the metrics and the rows."""
         folder.mkdir(exist_ok=True)

@@ -20,6 +20,7 @@ from posttrain.runtime.models.builtin_chat_template import (
     set_padding,
 )
 from posttrain.runtime.models.embedding_resizing import resize_embeddings
+from posttrain.runtime.models.template_arguments import set_default_arguments
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.architectures.unsupported_checkpoints import CheckpointProblem, checkpoint_problem
 from posttrain.spec.extension import Verb
@@ -106,8 +107,8 @@ def _change_tokenizer(context: StepContext[ModelStepParams]) -> AddedTokens | No
     Returns the tokens that may need other embeddings; None if the embeddings stay as they are.
     """
     params = context.params
-    declares_template = params.tags or params.builtin_template or "chat_template" in context.files
-    if params.tokenizer is None and not declares_template:
+    declared_template = params.tags or params.builtin_template or params.chat_template_kwargs
+    if params.tokenizer is None and not (declared_template or "chat_template" in context.files):
         return None
     declared = params.tokenizer or Tokenizer()
     replaced = declared.init is not None or declared.from_ is not None
@@ -169,6 +170,8 @@ def _set_template(context: StepContext[ModelStepParams], tokenizer: Any, *, add_
         from posttrain.runtime.models.tag_template import tag_chat_template
 
         tokenizer.chat_template = tag_chat_template(context.params.tags)
+    if context.params.chat_template_kwargs:
+        set_default_arguments(tokenizer, context.params.chat_template_kwargs)
 
 
 @contextmanager

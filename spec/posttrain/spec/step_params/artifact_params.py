@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from posttrain.spec.canonical_json import Json
 from posttrain.spec.document import Document
 from posttrain.spec.field_types import Items
 from posttrain.spec.inference import MinScore
@@ -37,6 +38,8 @@ class ModelStepParams(StepParams):
     chat_template: str | None
     builtin_template: BuiltinTemplateParams | None = omitted()
     tags: Tags | None
+    # Default arguments of the chat template, such as enable_thinking.
+    chat_template_kwargs: Mapping[str, Json] = omitted_if_empty({})
     dtype: Literal["auto", "float32", "bfloat16", "float16"]
     quantize: Literal["none", "int8", "nf4"]
     seed: int
