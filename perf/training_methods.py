@@ -1,8 +1,9 @@
 """Measures the training methods: learning on a small task, sequences of methods, overhead over TRL.
 
-    python perf/training_methods.py [--rounds 5] [learning] [pairs] [overhead]
+    python perf/training_methods.py [--rounds 5] [--stages NAME ...] [learning] [pairs] [overhead]
 
-writes these parts of perf/training_methods.md; default: all. A model with random weights learns by sft to
+writes these parts of perf/training_methods.md; default: all. With `--stages`, only these rows of `learning`
+are measured again. A model with random weights learns by sft to
 answer each sum with the correct number or the next one, equally often. Every other method starts from there
 and must distinguish the two. The evaluation uses the training sums: it shows that a method optimizes its
 objective, not that the model generalizes.
@@ -85,6 +86,7 @@ OPTIMIZED_METRICS = {
     "ppo": "reward",
 }
 _SCORERS = ("reward_model",)
+PAGE = Path(__file__).parent / "training_methods.md"
 _FIRST, _LAST = 3, 3  # steps whose mean is the metric before, and after
 _SHORT_STEPS = 12  # steps of the second method of a pair
 # The product of reward_model generates no text, so only another reward_model continues from it.
@@ -117,11 +119,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
     arguments = parser.parse_args()
     for part in arguments.parts or PARTS:
         lines = {
-            "learning": learning,
+            "learning": lambda: learning(arguments.stages),
             "pairs": pairs,
             "overhead": lambda: trl_overhead_lines(arguments.rounds),
         }[part]()
@@ -130,12 +133,15 @@ def main() -> None:
 
 def write_section(part: str, lines: list[str]) -> None:
     """Replace one part of the page."""
-    page = Path(__file__).parent / "training_methods.md"
-    parts = sections(page.read_text(encoding="utf-8")) if page.exists() else {}
+    parts = written_sections()
     parts[PARTS[part]] = [PARTS[part], "", *lines, ""]
     whole = [line for title in PARTS.values() for line in parts.get(title, [])]
-    page.write_text("\n".join([*heading(), *whole]).rstrip() + "\n", encoding="utf-8")
+    PAGE.write_text("\n".join([*heading(), *whole]).rstrip() + "\n", encoding="utf-8")
     print("\n".join(lines), flush=True)
+
+
+def written_sections() -> dict[str, list[str]]:
+    return sections(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else {}
 
 
 def sections(text: str) -> dict[str, list[str]]:
@@ -159,9 +165,11 @@ def heading() -> list[str]:
     ]
 
 
-def learning() -> list[str]:
+def learning(names: list[str]) -> list[str]:
+    """Measure the stages with these names. The other rows of the page stay."""
     stages = {"before": f"eval: base, {EVAL_OPTIONS}"}
-    for name, (start, what) in STAGES.items():
+    for name in with_starts(names):
+        start, what = STAGES[name]
         stages[name] = train_from(start, what)
         if name not in _SCORERS:
             stages[f"{name}_right"] = f"eval: {name}, {EVAL_OPTIONS}"
@@ -172,7 +180,14 @@ def learning() -> list[str]:
         "| stage | starts from | method | metric | before | after | right before | right after | CPU s |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
+    rows = {
+        line.split(" | ")[0].removeprefix("| "): line
+        for line in written_sections().get(PARTS["learning"], [])
+    }
     for name, (start, what) in STAGES.items():
+        if name not in names:
+            lines += [rows[name]] if name in rows else []
+            continue
         method = what.split(",")[0].removeprefix("train: ")
         metric = OPTIMIZED_METRICS.get(method, "preference/margin")
         values = metric_values(made[name], metric)
@@ -182,6 +197,15 @@ def learning() -> list[str]:
         cells.append(accuracy_text(made.get(f"{name}_right")))
         lines.append(f"| {' | '.join(cells)} | {made[name].cost['cpu_seconds']:.1f} |")
     return lines
+
+
+def with_starts(names: list[str]) -> list[str]:
+    """The stages with these names and those that they start from, in order."""
+    needed = set(names)
+    for name in reversed(STAGES):
+        if name in needed:
+            needed.add(STAGES[name][0])
+    return [name for name in STAGES if name in needed]
 
 
 def pairs() -> list[str]:
