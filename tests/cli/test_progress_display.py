@@ -4,9 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runtime.report.conftest import make
 
 from posttrain.cli.compile import compile_file
 from posttrain.cli.progress_display import ProgressDisplay, _detail
+
+__all__ = ["make"]
 
 
 def detail_text(**facts: Any) -> str:
@@ -58,3 +61,19 @@ def test_a_queued_step_is_printed_once_with_the_first_reason(
         display.on_change("work", "queued", {"reason": reason})
     display.on_change("work", "running", {"reason": ""})
     assert capsys.readouterr().out == "~ work  queued  Slurm: Priority\n> work  started\n"
+
+
+def test_an_unmet_condition_of_a_gate_is_printed_once(
+    make: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    display = ProgressDisplay(make.plan(make.step("sft"), make.step("ship", "gate")), tmp_path)
+    unknown = {"verdict": "inconclusive", "text": "a at least 1", "value": 0.5, "low": 0.25, "high": 1.5}
+    display.on_change("sft", "warning", {"reason": "slow"})
+    display.on_change(
+        "ship", "warning", {"reason": "a at least 1: inconclusive", "advice": "the value is 0.5"}
+    )
+    facts = {"verdict": "inconclusive", "conditions": [unknown]}
+    display.on_change("ship", "done", {"facts": facts, "cost": {"seconds": 1.5}})
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first == "! sft   warning  slow"
+    assert others == ["? ship  done  1.5 s  verdict: inconclusive  a at least 1: 0.5 [0.25, 1.5]"]

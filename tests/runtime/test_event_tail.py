@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runtime.report.conftest import make
 
 from posttrain.runtime.event_tail import EventTail, last_progress
+from posttrain.runtime.execution.step_progress import StepProgress
 from posttrain.runtime.inspection.log_filter import EventLines
 from posttrain.runtime.report.progress_text import progress_text
+from posttrain.spec.plan import Resources
+
+__all__ = ["make"]
 
 
 def write(path: Path, events: Iterable[Mapping[str, Any]]) -> None:
@@ -116,6 +121,24 @@ def test_the_metrics_are_the_latest_that_are_shown(path: Path) -> None:
     found = EventTail(path).progress()
     assert found is not None
     assert progress_text(found) == "2/100 steps  4 steps/s  24 s left  loss 0.5"
+
+
+def test_a_new_attempt_does_not_show_the_progress_of_an_earlier_one(path: Path, make: Any) -> None:
+    """While it loads, the file has only the events of the earlier one."""
+    work = path.parent
+    (work / "record").mkdir()
+    events = work / "record" / "events.jsonl"
+    write(events, [progress(0.0, 0), progress(1.0, 50), {"at": 1.0, "kind": "warning", "message": "slow"}])
+    launched = StepProgress(step=make.step("sft"), key="0", required=Resources())
+    launched.skip_past_events(work)
+    assert launched.read_progress(work) is None
+    assert launched.warnings() == []
+    write(events, [{"at": 9.0, "kind": "started", "attempt": 2}, progress(10.0, 41)])
+    found = launched.read_progress(work)
+    assert found is not None
+    assert progress_text(found) == "41/100 steps"
+    inherited = StepProgress(step=make.step("sft"), key="0", required=Resources())
+    assert inherited.read_progress(work) is not None
 
 
 def test_metrics_that_follow_the_last_progress_are_read(path: Path) -> None:

@@ -45,6 +45,8 @@ class ProgressDisplay(RunObserver):
     def __init__(self, plan: "Plan", folder: Path) -> None:
         self.folder = folder
         self.width = max(len(step.id) for step in plan.steps)
+        # Their last line has every condition that is not met: as a warning, each would be printed twice.
+        self.gates = frozenset(step.id for step in plan.steps if step.kind == "gate")
         self.start_time = time.monotonic()
         self.bars: Any = None
         self.tasks: dict[str, Any] = {}
@@ -150,6 +152,8 @@ class ProgressDisplay(RunObserver):
             click.echo(f"  {id.ljust(self.width)}  {what}")
 
     def _warn(self, id: str, known: Mapping[str, Any]) -> None:
+        if id in self.gates:
+            return
         count = self.warning_counts[id] = self.warning_counts.get(id, 0) + 1
         if count < _MAX_WARNINGS:
             self._print_state(id, "warning", known)

@@ -51,9 +51,9 @@ class ProgressRate:
 class EventTail:
     """Follows the events of a step and reads only new lines."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, only_new: bool = False) -> None:
         self._path = path
-        self._offset = 0
+        self._offset = path.stat().st_size if only_new and path.exists() else 0
         self._latest: Mapping[str, Any] | None = None
         self._metrics: dict[str, float] = {}
         self._rate = ProgressRate()

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 from tests.recipe_command import wait_until
 
+from posttrain.runtime.inspection.run_status import list_run_summaries, read_run_status
+from posttrain.runtime.report.progress_text import progress_text
 from posttrain.runtime.store.file_locks import acquire_lock
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.run_labels import RunLabels, write_labels
@@ -112,3 +114,24 @@ def test_a_run_is_running_as_long_as_its_client_holds_the_lock(run_builder, make
     lock.discard()
     (after,) = index.select(RunQuery()).runs
     assert after == replace(interrupted)
+
+
+def test_the_steps_of_a_client_that_was_killed_do_not_run(run_builder, make):
+    """In the list, in `recipe runs` and in `recipe status`, which show no rate of them either."""
+    run_builder.begin(make.step("sft"), make.step("check", "script"))
+    done = [{"done": count, "total": 100, "unit": "steps"} for count in (1, 40)]
+    run_builder.work("sft", [("progress", facts) for facts in done])
+    lock = acquire_lock(run_builder.home.run_lock(run_builder.run))
+    index = RunIndex([run_builder.home])
+
+    def states() -> tuple[dict[str, int], ...]:
+        (listed,), (summary,) = index.select(RunQuery()).runs, list_run_summaries(run_builder.home)
+        return dict(listed.steps), dict(summary.steps)
+
+    assert states() == ({"running": 1, "waiting": 1},) * 2
+    lock.release()
+    assert states() == ({"interrupted": 1, "waiting": 1},) * 2
+    (step, *_) = read_run_status(run_builder.home, run_builder.run).steps
+    assert step.entry.state == "interrupted"
+    assert step.progress is not None
+    assert progress_text(step.progress) == "40/100 steps"

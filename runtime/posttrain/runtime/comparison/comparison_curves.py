@@ -139,12 +139,12 @@ def _table(runs: Sequence[ComparedRun], stage: _Stage, names: Sequence[str]) -> 
 def _last_values(records: Sequence[StepRecord], name: str) -> list[Markup]:
     points = [record.events.metrics.get(name) for record in records]
     last = [found[-1][1] if found else None for found in points]
-    first = last[0]
+    first = finite_or_none(last[0])
     cells: list[Markup] = []
     for place, value in enumerate(last):
-        change = None
-        if place > 0 and None not in (known := (finite_or_none(value), finite_or_none(first))):
-            change = tag("span", format_signed(known[0] - known[1]), class_="soft")
+        change, known = None, finite_or_none(value)
+        if place > 0 and known is not None and first is not None:
+            change = tag("span", format_signed(known - first), class_="soft")
         shown = tag("b", DASH if value is None else format_number(value))
         cells.append(tag("td", shown, change, class_="number value"))
     return cells

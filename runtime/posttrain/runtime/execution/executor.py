@@ -234,6 +234,7 @@ class _Execution:
         log_unused_variables(step, work, os.environ)
         gpus = self.resources.gpus(step.id)
         progress.inherited = False
+        progress.skip_past_events(work)
         handle = self.context.runner.start(work, step, secrets, progress.lock.descriptor, gpus)
         self._mark_started(progress, handle)
         return True

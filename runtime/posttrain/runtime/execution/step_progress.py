@@ -49,6 +49,11 @@ class StepProgress:
     deadline: float | None = None
     tail: EventTail | None = None
 
+    def skip_past_events(self, work: Path) -> None:
+        """Before a launch: the events of earlier attempts say nothing about this one."""
+        if self.tail is None:
+            self.tail = EventTail(work / "record" / "events.jsonl", only_new=True)
+
     def read_progress(self, work: Path) -> dict[str, Any] | None:
         """The new progress of the step since the last call."""
         if self.tail is None:

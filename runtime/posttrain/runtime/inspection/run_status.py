@@ -1,8 +1,8 @@
 """Reads the states and results of runs from their journals and products."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from pathlib import Path
 from sqlite3 import DatabaseError
 from typing import Any
@@ -16,7 +16,10 @@ from posttrain.runtime.store.run_labels import RunLabels, read_labels
 from posttrain.runtime.store.runs import list_runs, recipe_of_run
 from posttrain.spec.record import record
 
-_STATES_WITH_RESULTS = ("done", "cached", "running")
+INTERRUPTED = "interrupted"
+# The states of steps that a client works on.
+UNFINISHED = ("running", "queued")
+_STATES_WITH_RESULTS = ("done", "cached", "running", INTERRUPTED)
 _ENDS = ("value", "low", "high")
 
 
@@ -94,7 +97,7 @@ def read_run_status(home: Home, run: Path) -> RunStatus:
     except (DamagedJournal, DatabaseError) as error:
         raise UnreadableStatus(str(error)) from None
     is_running = about["result"] is None and is_held(home.run_lock(run))
-    steps = tuple(_step_status(home, entry) for entry in entries)
+    steps = tuple(_step_status(home, entry) for entry in _known_states(entries, about["result"], is_running))
     return RunStatus(name=run.name, **about, is_running=is_running, steps=steps)
 
 
@@ -111,12 +114,13 @@ def _run_summary(home: Home, run: Path) -> RunSummary:
     except (DamagedJournal, DatabaseError):
         state = "journal damaged" if (run / "journal.sqlite").exists() else "no journal"
         return RunSummary(name=run.name, state=state, steps={}, labels=labels)
-    state = about["result"] or ("running" if is_held(home.run_lock(run)) else "interrupted")
+    is_running = about["result"] is None and is_held(home.run_lock(run))
+    state = about["result"] or ("running" if is_running else INTERRUPTED)
     return RunSummary(
         name=run.name,
         **about,
         state=state,
-        steps=Counter(entry.state for entry in entries),
+        steps=Counter(entry.state for entry in _known_states(entries, about["result"], is_running)),
         labels=labels,
         metrics={name: metric for entry in entries for name, metric in _entry_metrics(entry)},
     )
@@ -141,6 +145,23 @@ def _read_journal(run: Path) -> tuple[dict[str, Any], list[JournalEntry]]:
     return about, entries
 
 
+def interrupted_counts(steps: Mapping[str, int]) -> Mapping[str, int]:
+    """The number of steps in each state, after their client was killed."""
+    found: Counter[str] = Counter()
+    for state, count in steps.items():
+        found[INTERRUPTED if state in UNFINISHED else state] += count
+    return found
+
+
+def _known_states(
+    entries: Sequence[JournalEntry], result: str | None, is_running: bool
+) -> Sequence[JournalEntry]:
+    """The steps of a client that was killed are interrupted, whatever its journal says."""
+    if result is not None or is_running:
+        return entries
+    return [replace(one, state=INTERRUPTED) if one.state in UNFINISHED else one for one in entries]
+
+
 def _step_status(home: Home, entry: JournalEntry) -> StepStatus:
     """The facts of a product come from its manifest, which a checksum protects, not from the journal."""
     if entry.state not in _STATES_WITH_RESULTS:
@@ -149,5 +170,7 @@ def _step_status(home: Home, entry: JournalEntry) -> StepStatus:
     facts = product.facts if product else entry.facts
     folder = product.record if product else home.workdir(entry.key) / "record"
     events = folder / "events.jsonl"
-    progress = last_progress(events) if entry.state == "running" and not product else None
+    progress = last_progress(events) if entry.state in ("running", INTERRUPTED) and not product else None
+    if progress is not None and entry.state == INTERRUPTED:
+        progress |= {"per_second": None, "seconds_left": None}
     return StepStatus(entry=entry, facts=facts, metrics=last_metrics(events), progress=progress)

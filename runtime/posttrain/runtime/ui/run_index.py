@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from posttrain.runtime.event_tail import last_metrics, last_progress
+from posttrain.runtime.inspection.run_status import UNFINISHED, interrupted_counts
 from posttrain.runtime.report.number_format import finite_or_none
 from posttrain.runtime.report.progress_text import progress_text
 from posttrain.runtime.store.file_locks import is_held
@@ -180,7 +181,9 @@ class RunIndex:
             and is_running(self.homes[place.home], folder)
         ):
             return replace(found, state="running")
-        return found
+        return (
+            replace(found, steps=interrupted_counts(found.steps)) if found.state == "interrupted" else found
+        )
 
     def _with_progress(self, found: ListedRun) -> ListedRun:
         home = self.homes[found.place.home]
@@ -222,7 +225,7 @@ def _read_run(place: RunPlace, folder: Path) -> ListedRun:
         ended=ended if result is not None else None,
         steps=Counter(entry.state for entry in entries),
         gates={id: str(verdict) for id, verdict in verdicts.items() if verdict in _VERDICTS},
-        active=tuple((e.id, e.key) for e in entries if e.state in ("running", "queued")),
+        active=tuple((e.id, e.key) for e in entries if e.state in UNFINISHED),
         labels=read_labels(folder),
     )
 
