@@ -31,13 +31,11 @@ name: large-data
 seed: 3
 models:
   base:
-    init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2,
-        max_position_embeddings: 1024}
-    tokenizer: {from: tokenizer}
+    from: ./model
     chat_template: chatml
 datasets:
   talks:
-    from: {files: {paths: rows.parquet, columns: {messages: messages}}}
+    from: {files: {path: rows.parquet, columns: {messages: messages}}}
 stages:
   sft: {train: sft, model: base, data: talks, params: {max_steps: 1, batch_size: 2, max_length: 1024}}
 """
@@ -111,7 +109,7 @@ def write_recipe(folder: Path, rows: int) -> Path:
             writer.write_table(table)
         assert writer is not None, "there are rows"
         writer.close()
-        train_tokenizer(words, folder / "tokenizer")
+        save_model(words, folder / "model")
     return folder
 
 
@@ -122,9 +120,10 @@ def conversation(words: list[str], drawn: random.Random) -> list[dict[str, str]]
     ]
 
 
-def train_tokenizer(words: list[str], folder: Path) -> None:
+def save_model(words: list[str], folder: Path) -> None:
+    """A small model, with a tokenizer that is trained on the words."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
     built: Any = Tokenizer(models.BPE())
     built.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -136,6 +135,16 @@ def train_tokenizer(words: list[str], folder: Path) -> None:
     built.train_from_iterator(words, trainer)
     pad, _, end = special
     PreTrainedTokenizerFast(tokenizer_object=built, eos_token=end, pad_token=pad).save_pretrained(folder)
+    config = Qwen2Config(
+        vocab_size=_VOCABULARY,
+        num_hidden_layers=1,
+        hidden_size=32,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=_MAX_LENGTH,
+    )
+    Qwen2ForCausalLM(config).save_pretrained(folder)
 
 
 def measure_stage(folder: Path, seed: int = 3) -> Measured:
@@ -148,7 +157,7 @@ def measure_stage(folder: Path, seed: int = 3) -> Measured:
     product = find_step_product(Home(home), last_run(Home(home)), "sft")
     events = [json.loads(line) for line in (product.record / "events.jsonl").read_text().splitlines()]
     started = next(event["at"] for event in events if event["kind"] == "started")
-    stepped = next(event["at"] for event in events if event["kind"] == "step")
+    stepped = next(event["at"] for event in events if event["kind"] == "progress")
     return Measured(stepped - started, sampler.peak(started, stepped))
 
 

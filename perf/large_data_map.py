@@ -19,7 +19,7 @@ def main(folder: Path, cache: str) -> None:
     from posttrain.spec.chat_templates.builtin_templates import BUILTIN_TEMPLATES
 
     started = time.time()
-    tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer")
+    tokenizer = AutoTokenizer.from_pretrained(folder / "model")
     template = BUILTIN_TEMPLATES["chatml"].text
     if "generation" not in template:
         tokenizer.chat_template = template

@@ -7,11 +7,18 @@ from typing import Any
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.step_context import StepContext, StopRequest
-from posttrain.runtime.training.row_preparation import HELD_OUT_NAME, PreparedRows, Row, RowLook
+from posttrain.runtime.training.row_preparation import (
+    HELD_OUT_NAME,
+    TRAINING_NAME,
+    PreparedRows,
+    Row,
+    RowLook,
+)
 from posttrain.runtime.training.row_tokenization import tokenize_rows, tokenizer_key
 from posttrain.runtime.training.sft_tokenization import SftEncoder
 from posttrain.runtime.training.trainer_dataset import check_same_columns, prepare_rows
 from posttrain.runtime.training.turn_weights import check_weights, has_weights
+from posttrain.runtime.training.validate_tokenized import check_tokens_left
 from posttrain.runtime.trl_compat.row_packing import pack_rows
 from posttrain.spec.step_params.train_params import HELD_OUT_ROLE, TrainStepParams
 
@@ -51,6 +58,8 @@ class SftRows:
         key = {"sft": encoder.key(), "tokenizer": tokenizer_key(self.tokenizer)}
         template = self.template or self.tokenizer.chat_template
         data = tokenize_rows(rows, key, encoder.encode, template, name, stop)
+        if name == TRAINING_NAME:
+            check_tokens_left(data, len(rows), args)
         seed = args.seed if args.shuffle_dataset else None
         if packing:
             options = (args.max_length, args.packing_strategy)

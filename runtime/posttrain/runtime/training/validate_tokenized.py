@@ -58,12 +58,7 @@ def validate_tokenized_rows(trainer: Any, rows: RowStatistics, monitor: AnomalyM
     drop_unlabeled_rows(trainer)
     data = trainer.train_dataset
     limit = getattr(trainer.args, "max_length", None) or _NO_LIMIT
-    if len(data) == 0:
-        raise StepError(
-            f"none of the {total} rows has tokens to train on within {limit} tokens",
-            "raise max_length, use a model with a longer context, shorten the prompts, or check that the chat"
-            " template renders the assistant's turns",
-        )
+    check_tokens_left(data, total, trainer.args)
     if getattr(trainer.args, "packing", False):
         return  # packed rows cannot be compared with the original ones
     if total > len(data):
@@ -80,6 +75,17 @@ def validate_tokenized_rows(trainer: Any, rows: RowStatistics, monitor: AnomalyM
             "raise max_length, or filter out long rows in the dataset's steps",
         )
     _check_eos(data, trainer.processing_class, monitor)
+
+
+def check_tokens_left(data: Any, total: int, args: Any) -> None:
+    """Raise StepError if none of the rows was kept. TRL's trainers cannot be built without rows."""
+    if len(data) == 0:
+        limit = getattr(args, "max_length", None) or _NO_LIMIT
+        raise StepError(
+            f"none of the {total} rows has tokens to train on within {limit} tokens",
+            "raise max_length, use a model with a longer context, shorten the prompts, or check that the chat"
+            " template renders the assistant's turns",
+        )
 
 
 def validate_held_out_rows(trainer: Any, total: int) -> None:

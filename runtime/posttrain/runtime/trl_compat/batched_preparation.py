@@ -11,7 +11,6 @@ method runs on batches of rows in each process. KTO's pairing follows, over the 
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, nullcontext
-from copy import copy
 from typing import Any
 
 from posttrain.runtime.step_context import StopRequest
@@ -36,13 +35,11 @@ def batched_preparation_trainer(
 
     class BatchedPreparationTrainer(base):
         def _prepare_dataset(self, dataset: Any, processing_class: Any, args: Any, dataset_name: str) -> Any:
-            rows = prepared[dataset_name]
-            single, pairs_completions = copy(args), getattr(self, "calculate_KL", False)
-            single.dataset_num_proc = None
-            prepare = super()._prepare_dataset
+            rows, prepare = prepared[dataset_name], super()._prepare_dataset
+            pairs_completions = getattr(self, "calculate_KL", False)
 
             def convert(start: int, end: int) -> tuple[Any, None]:
-                batch = prepare(_in_memory(dataset, start, end), processing_class, single, "rows")
+                batch = prepare(_in_memory(dataset, start, end), processing_class, args, "rows")
                 return _token_table(batch, dataset.column_names), None
 
             key = {
