@@ -37,7 +37,9 @@ class MemorySampler:
 
     def peak(self, start: float, end: float) -> MemoryPeak:
         """The peaks between two times."""
-        inside = [sample for sample in self._samples if start <= sample[0] <= end] or [(0.0, 0.0, 0.0)]
+        inside = [sample for sample in self._samples if start <= sample[0] <= end]
+        if not inside:
+            raise ValueError(f"no sample of the memory between {start} and {end}")
         return MemoryPeak(max(pss for _, pss, _ in inside), max(own for _, _, own in inside))
 
     def _run(self) -> None:

@@ -74,13 +74,15 @@ def train_on_pairs(
     rows = training_rows(context, start.tokenizer)
     held_out = held_out_rows(context, start.tokenizer, rows)
     loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(rows)), start)
-    tokenize = None
+    tokenize: Callable[[PreparedRows, str, Any], Any] | None = None
     if hasattr(trainer, "tokenize_row"):  # an experimental trainer
         trainer = pair_tokenizing_trainer(trainer, rendered=not isinstance(rows.data[0]["chosen"], str))
+        key = tokenizer_key(start.tokenizer)
 
-        def tokenize(rows: PreparedRows, name: str, args: Any) -> Any:
-            return UntokenizedPairs(rows, start.tokenizer, tokenizer_key(start.tokenizer), context.stop)
+        def as_pairs(rows: PreparedRows, name: str, args: Any) -> Any:
+            return UntokenizedPairs(rows, start.tokenizer, key, context.stop)
 
+        tokenize = as_pairs
     else:
         trainer = tokenizing_trainer(trainer, context, start.tokenizer, rows, held_out)
     references = {"ref_model": load_named_reference(context)} if reference else {}
