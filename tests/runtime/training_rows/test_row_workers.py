@@ -29,13 +29,13 @@ def test_several_processes_work() -> None:
 def test_the_error_is_that_of_the_first_part(workers: int) -> None:
     def task(number: int) -> int:
         if number in (2, 3):
-            raise StepError(f"row {number}", "mend it", retriable=True, details="more")
+            raise StepError(f"row {number}", "correct it", retriable=True, details="more")
         return number
 
     with pytest.raises(StepError, match="row 2") as caught:
         run_parts(task, 6, workers)
     error = caught.value
-    assert (error.advice, error.retriable, error.details) == ("mend it", True, "more")
+    assert (error.advice, error.retriable, error.details) == ("correct it", True, "more")
 
 
 def test_other_errors_are_not_hidden() -> None:
