@@ -325,3 +325,28 @@ def test_what_differs_otherwise_is_not_adopted(folder: Path, newer: str) -> None
     status, output = adopt(folder, "datasets.sumz")
     assert status == 2
     assert "did you mean" in output
+
+
+def test_gc_deletes_cached_training_rows_unless_a_run_is_active(folder: Path) -> None:
+    from posttrain.runtime.store.file_locks import try_lock
+    from posttrain.runtime.store.garbage import find_garbage
+    from posttrain.runtime.store.home import Home
+    from posttrain.runtime.training_rows.arrow_cache import cached_entry, part_file
+
+    home = Home(folder / "home")
+
+    def build(target: Path) -> dict[str, int]:
+        part_file(target, 0).write_bytes(b"rows")
+        return {}
+
+    entry = cached_entry(home.row_cache, "rows", build)
+    (home.row_cache / f"{entry.key}.host.abandoned").mkdir()
+    (run_folder,) = home.runs.iterdir()
+    lock = try_lock(home.run_lock(run_folder))
+    assert lock is not None
+    assert find_garbage(home) == []
+    lock.release()
+    assert "training rows that the next training writes again" in gc(folder)
+    assert "bytes deleted" in gc(folder, "--yes")
+    assert list(home.row_cache.iterdir()) == []
+    assert gc(folder) == "nothing to delete\n"

@@ -79,16 +79,16 @@ def prompt_json(prompt: Prompt) -> Any:
 
 
 def read_template_columns(
-    rows: Sequence[Mapping[str, Any]], stage_kwargs: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]], stage_kwargs: Mapping[str, Any], first: int = 1
 ) -> list[dict[str, Any]]:
     """The rows with their tools and template arguments parsed. Those of a row override those of the stage.
 
-    Raises StepError for the first row with a malformed value.
+    `first` is the number of the first row. Raises StepError for the first row with a malformed value.
     """
     if not stage_kwargs and not any(name in row for row in rows[:1] for name in TEMPLATE_COLUMNS):
         return [dict(row) for row in rows]
     found: list[dict[str, Any]] = []
-    for number, row in enumerate(rows, 1):
+    for number, row in enumerate(rows, first):
         try:
             parsed = {TOOLS: parse_tools(row[TOOLS])} if TOOLS in row else {}
             own = parse_template_kwargs(row.get(TEMPLATE_KWARGS))

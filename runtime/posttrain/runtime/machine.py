@@ -29,6 +29,16 @@ def this_machine(*, gpus: bool) -> Machine:
     )
 
 
+def available_cpus(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """The cores that this process may use: those of its affinity mask, within the quota of its container."""
+    cores = len(os.sched_getaffinity(0))
+    try:
+        quota, period = (cgroup / "cpu.max").read_text().split()
+        return max(1, min(cores, int(quota) // int(period)))
+    except (OSError, ValueError):  # no container, no quota (`max`), or version 1 of cgroups
+        return cores
+
+
 def total_memory_gb(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> float:
     """The memory of the machine, or the memory limit of the container around this process."""
     found = re.search(r"MemTotal:\s+(\d+) kB", meminfo.read_text())

@@ -107,7 +107,7 @@ def parse_numbered(number: int, turn: Any, *, drop_nulls: bool = False) -> Messa
 
 def load_message_columns(rows: Sequence[dict[str, Any]], schema: Any) -> None:
     """Convert the messages in rows of a Parquet table to the form that chat templates read, in place."""
-    for name in (field.name for field in schema if _has_messages(field.type)):
+    for name in (field.name for field in schema if has_messages(field.type)):
         for row in rows:
             if row[name] is not None:
                 row[name] = [turn if turn is None else load_message(turn) for turn in row[name]]
@@ -140,7 +140,8 @@ def _wide_type(connection: Any) -> str:
     return str(connection.execute(query).fetchone()[1])
 
 
-def _has_messages(type: Any) -> bool:
+def has_messages(type: Any) -> bool:
+    """Whether an Arrow type is that of messages."""
     import pyarrow.types as types
 
     if not types.is_list(type) or not types.is_struct(type.value_type):

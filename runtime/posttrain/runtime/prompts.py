@@ -69,9 +69,12 @@ def build_prompts(context: StepContext[PromptingParams], generator: Any, rows: S
     return built
 
 
-def check_rendered(prompts: Sequence[Any], rows: Sequence[Row]) -> None:
-    """Raise StepError for the first row of plain text with tools or arguments of the chat template."""
-    for number, (prompt, row) in enumerate(zip(prompts, rows, strict=True), 1):
+def check_rendered(prompts: Sequence[Any], rows: Sequence[Row], first: int = 1) -> None:
+    """Raise StepError for the first row of plain text with tools or arguments of the chat template.
+
+    `first` is the number of the first row.
+    """
+    for number, (prompt, row) in enumerate(zip(prompts, rows, strict=True), first):
         if isinstance(prompt, str) and has_template_values([row]):
             raise StepError(
                 f"row {number} has `tools` or `chat_template_kwargs`, but its prompt is plain text, which no"

@@ -30,9 +30,12 @@ def has_other_fields(connection: Any, table: str, column: str) -> bool:
     return found is not None
 
 
-def check_row_turns(rows: Iterable[Mapping[str, Any]], column: str) -> None:
-    """Raise StepError for the first row with a message that has other fields with a value."""
-    for number, row in enumerate(rows, 1):
+def check_row_turns(rows: Iterable[Mapping[str, Any]], column: str, first: int = 1) -> None:
+    """Raise StepError for the first row with a message that has other fields with a value.
+
+    `first` is the number of the first row.
+    """
+    for number, row in enumerate(rows, first):
         turns: Any = row[column]
         for turn in turns if isinstance(turns, list) else ():
             field = lost_field(turn)

@@ -11,12 +11,12 @@ from posttrain.runtime.methods.grpo import GrpoParams
 from posttrain.runtime.methods.kto import KtoParams
 from posttrain.runtime.methods.sft import SftParams
 from posttrain.runtime.training.rollout_training import rollout_schedule
+from posttrain.runtime.training.row_preparation import as_messages, label_pairs
 from posttrain.runtime.training.step_arithmetic import (
     checkpoint_interval,
     resolve_learning_rate,
     row_schedule,
 )
-from posttrain.runtime.training.trainer_dataset import as_messages, label_rows
 from posttrain.runtime.training.training_params import TrainingParams
 from posttrain.spec.declaration_fields import fields_of
 from posttrain.spec.extension import Method, Schedule
@@ -84,13 +84,10 @@ def test_kto_needs_rows_to_compare() -> None:
 
 def test_a_pair_becomes_two_labelled_rows_side_by_side() -> None:
     pairs = [{"prompt": str(n), "chosen": f"good {n}", "rejected": f"bad {n}"} for n in range(20)]
-    rows = label_rows(pairs, seed=1)
-    assert len(rows) == 40
-    assert [row["label"] for row in rows[:4]] == [True, False, True, False]
-    assert all(a["prompt"] == b["prompt"] for a, b in zip(rows[::2], rows[1::2], strict=True))
-    assert [row["prompt"] for row in rows[::2]] != [pair["prompt"] for pair in pairs]
-    assert label_rows(pairs, seed=1) == rows
-    assert label_rows(pairs, seed=2) != rows
+    rows = label_pairs(pairs)
+    assert [row["label"] for row in rows] == [True, False] * 20
+    assert [row["prompt"] for row in rows[::2]] == [row["prompt"] for row in rows[1::2]]
+    assert [row["completion"] for row in rows[:2]] == ["good 0", "bad 0"]
 
 
 def test_text_becomes_turns_and_turns_stay() -> None:

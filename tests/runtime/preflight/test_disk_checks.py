@@ -101,6 +101,25 @@ def test_a_full_file_system(tmp_path: Path) -> None:
         assert "and 0.2 MB is free" in found.cause
 
 
+def test_the_cache_of_built_training_rows_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = compile_plan(tmp_path, LARGE + STAGES)
+    estimates: list[Any] = [step.estimate or {} for step in plan.steps]
+    needed = sum(one.get("disk_gb", 0) + one.get("checkpoints_gb", 0) for one in estimates) * _GB
+    home = Home(tmp_path / "home")
+    rows = home.store.root / plan.step("datasets.sums").key / "files" / "all.parquet"
+    rows.parent.mkdir(parents=True)
+    with rows.open("wb") as file:
+        file.truncate(_GB)  # sparse
+    with_free_space(monkeypatch, needed + 6 * _GB)
+    (found,) = check(tmp_path, LARGE + STAGES)
+    assert "GB training rows" in found.cause
+    cached = home.row_cache / "key" / "part-00000.arrow"
+    cached.parent.mkdir(parents=True)
+    with cached.open("wb") as file:
+        file.truncate(7 * _GB)
+    assert check(tmp_path, LARGE + STAGES) == ()
+
+
 def test_a_folder_that_is_no_earlier_export(tmp_path: Path) -> None:
     push = STAGES + "  out: {export: tune, push: {folder: taken}}\n"
     assert check(tmp_path, HEAD + push) == ()

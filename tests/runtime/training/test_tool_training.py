@@ -11,6 +11,7 @@ from tests.runtime.small_tokenizers import small_tokenizer
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.rows_io import write_rows
+from posttrain.runtime.step_context import StopRequest
 from posttrain.runtime.training.sft_rows import SftRows, load_sft_rows
 from posttrain.spec.chat_templates.builtin_templates import BUILTIN_TEMPLATES
 
@@ -63,12 +64,16 @@ def rows_for(tmp_path: Path, rows: list[dict[str, Any]], tokenizer: Any, **optio
     write_rows(tmp_path / "all.parquet", rows)
     (tmp_path / "parts.txt").write_text("all\n")
     params = SimpleNamespace(method="sft", prompts="auto", chat_template_kwargs=options.get("kwargs", {}))
-    context: Any = SimpleNamespace(inputs={"data": tmp_path}, params=params, part=lambda _: None)
+    work = tmp_path / "home" / "work" / "key"
+    work.mkdir(parents=True, exist_ok=True)
+    context: Any = SimpleNamespace(
+        inputs={"data": tmp_path}, params=params, part=lambda _: None, work=work, stop=StopRequest()
+    )
     return load_sft_rows(context, tokenizer, loss_on_all=options.get("loss_on_all", False))
 
 
 def tokenized(rows: SftRows, tokenizer: Any, folder: Path) -> list[dict[str, list[int]]]:
-    """The token ids and labels of TRL's trainer."""
+    """The token ids and labels of the rows, which are those of TRL's trainer unless turns have weights."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
     from trl.trainer.sft_config import SFTConfig
     from trl.trainer.sft_trainer import SFTTrainer
@@ -89,11 +94,17 @@ def tokenized(rows: SftRows, tokenizer: Any, folder: Path) -> list[dict[str, lis
         completion_only_loss=rows.completion_only_loss,
         assistant_only_loss=rows.assistant_only_loss,
     )
+    ours = [dict(row) for row in rows.tokenize(rows.training, "the data", arguments)]
+    if rows.by_turn:
+        return ours
     trainer = SFTTrainer(
-        model=Qwen2ForCausalLM(config), args=arguments, train_dataset=rows.train, processing_class=tokenizer
+        model=Qwen2ForCausalLM(config),
+        args=arguments,
+        train_dataset=rows.training.data,
+        processing_class=tokenizer,
     )
-    data = trainer.train_dataset.select_columns(["input_ids", "labels"])
-    return [dict(row) for row in data]
+    assert ours == [dict(row) for row in trainer.train_dataset.select_columns(["input_ids", "labels"])]
+    return ours
 
 
 def by_hand(tokenizer: Any, turns: Any, tools: Any, **template_kwargs: Any) -> tuple[list[int], list[int]]:
@@ -234,9 +245,8 @@ def test_rows_without_tools_get_the_dataset_that_they_had(tokenizer: Any, tmp_pa
 
     plain = [{"role": "user", "content": "1+1"}, {"role": "assistant", "content": "2"}]
     read = rows_for(tmp_path / "rows", [{"messages": plain}] * 3, tokenizer)
-    assert read.train.features == Dataset.from_dict({"messages": [plain]}).features
-    assert read.train.to_list() == [{"messages": plain}] * 3
-    assert read.train is read.data
+    assert read.training.data.features == Dataset.from_dict({"messages": [plain]}).features
+    assert read.training.data.to_list() == [{"messages": plain}] * 3
 
 
 REFUSED = {
@@ -266,20 +276,14 @@ def test_tools_of_plain_text_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_rejected_conversation_is_named(weighted: bool, tokenizer: Any, tmp_path: Path) -> None:
-    from posttrain.runtime.training.trainer_dataset import rejected_rows_named
-
     tokenizer.chat_template = BUILTIN_TEMPLATES["gemma"].text
     ask, answer = {"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}
     skipped = {**answer, "weight": 0.0} if weighted else answer
     rows = [{"messages": turns} for turns in ([ask, skipped, ask, answer], [ask, answer], [ask, ask, answer])]
 
-    def tokenize() -> None:
-        read = rows_for(tmp_path / "rows", rows, tokenizer)
-        with rejected_rows_named({"the data": read.data}, tokenizer.chat_template):
-            tokenized(read, tokenizer, tmp_path)
-
+    read = rows_for(tmp_path / "rows", rows, tokenizer)
     with pytest.raises(StepError, match=r"row 3 of the data: the chat template rejects .* that alternate"):
-        tokenize()
+        tokenized(read, tokenizer, tmp_path)
 
 
 def test_a_template_with_several_marks_in_a_turn_is_refused(tmp_path: Path) -> None:
@@ -293,5 +297,6 @@ def test_a_template_with_several_marks_in_a_turn_is_refused(tmp_path: Path) -> N
         {"role": "assistant", "content": "a", "weight": 0.0},
         {"role": "assistant", "content": "b"},
     ]
+    read = rows_for(tmp_path, [{"messages": turns}], tokenizer)
     with pytest.raises(StepError, match="marks 4 texts for 2 turns"):
-        rows_for(tmp_path, [{"messages": turns}], tokenizer)
+        tokenized(read, tokenizer, tmp_path)

@@ -7,6 +7,7 @@ import pytest
 
 from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.training.row_statistics import row_statistics
 from posttrain.runtime.training.validate_rows import Row, match_columns, row_warnings, validate_rows
 from posttrain.spec.extension import Method
 
@@ -23,7 +24,11 @@ def question_turns(*turns: str) -> list[dict[str, str]]:
 
 
 def warnings_for(rows: Sequence[Row]) -> list[str]:
-    return [message for message, _ in row_warnings({name: [row[name] for row in rows] for name in rows[0]})]
+    return [message for message, _ in row_warnings(row_statistics(columns_of(rows)))]
+
+
+def columns_of(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 @pytest.mark.parametrize(
@@ -56,18 +61,18 @@ def warnings_for(rows: Sequence[Row]) -> list[str]:
 )
 def test_rows_are_read_by_the_first_set_that_they_have(name: str, row: Row, columns: set[str]) -> None:
     """A prompt column is ignored if the conversations start with the prompt."""
-    assert set(match_columns([row], method(name))) == columns
+    assert set(match_columns(columns_of([row]), method(name))) == columns
 
 
 def test_columns_of_other_types_are_refused() -> None:
     with pytest.raises(StepError, match=r"the rows have prompt \(text\), completion \(integer\)") as raised:
-        match_columns([{"prompt": "1?", "completion": 2}], method("sft"))
+        match_columns(columns_of([{"prompt": "1?", "completion": 2}]), method("sft"))
     assert "rename or derive columns" in raised.value.advice
 
 
 def test_the_form_is_that_of_the_first_value_that_there_is() -> None:
     rows: list[Any] = [{"messages": None}, {"messages": []}, {"messages": question_turns("1?", "2")}]
-    assert match_columns(rows, method("sft")) == {"messages": "messages"}
+    assert match_columns(columns_of(rows), method("sft")) == {"messages": "messages"}
 
 
 @pytest.mark.parametrize(
@@ -97,21 +102,21 @@ def test_the_form_is_that_of_the_first_value_that_there_is() -> None:
 def test_what_cannot_be_learnt_from_is_refused(name: str, rows: list[Row], message: str) -> None:
     how = method(name)
     with pytest.raises(StepError, match=message) as raised:
-        validate_rows(rows, match_columns(rows, how), how, template=True)
+        validate_rows(rows, match_columns(columns_of(rows), how), how, template=True)
     assert raised.value.advice
 
 
 def test_a_scorer_needs_no_prompt() -> None:
     how = method("reward_model")
     rows = [{"chosen": question_turns("2"), "rejected": question_turns("3")}]
-    validate_rows(rows, match_columns(rows, how), how, template=True)
+    validate_rows(rows, match_columns(columns_of(rows), how), how, template=True)
 
 
 def test_conversations_need_a_template() -> None:
     how = method("sft")
     rows = [{"messages": question_turns("1?", "2")}]
     with pytest.raises(StepError, match="the model has no chat template"):
-        validate_rows(rows, match_columns(rows, how), how, template=False)
+        validate_rows(rows, match_columns(columns_of(rows), how), how, template=False)
 
 
 def test_sound_rows_are_passed_in_silence() -> None:

@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.runtime.rows_by_hand import label_rows, to_dataset
+
 from posttrain.runtime.rows_io import read_rows
 from posttrain.runtime.store.products import Product
-from posttrain.runtime.training.trainer_dataset import as_messages, label_rows, to_dataset
+from posttrain.runtime.training.row_preparation import as_messages
 
 _PAIR = ("prompt", "chosen", "rejected")
 

@@ -109,7 +109,11 @@ _SHARED: Mapping[str, str] = {
     "eos_token": _TOKENS,
     "pad_token": _TOKENS,
 }
-_LENGTH = {"max_length": "set `params.max_length`"}
+# The arguments of all methods on rows.
+_LENGTH = {
+    "max_length": "set `params.max_length`",
+    "dataset_num_proc": "rows are prepared with a process for each CPU of the step",
+}
 _REFERENCE = {
     "sync_ref_model": "set `params.ref_model_sync_steps`",
     "ref_model_sync_steps": "set `params.ref_model_sync_steps`",

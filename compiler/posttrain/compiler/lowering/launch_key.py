@@ -30,7 +30,6 @@ INDEPENDENT_TRL_ARGUMENTS = frozenset(
         "dataloader_persistent_workers",
         "dataloader_pin_memory",
         "dataloader_prefetch_factor",
-        "dataset_num_proc",
         "ddp_timeout",
         "disable_dropout",  # see `_has_dropout`
         "discopop_tau",

@@ -107,21 +107,26 @@ def run(context: StepContext[TrainStepParams]) -> None:
     from trl.trainer.kto_trainer import KTOTrainer
 
     from posttrain.runtime.models.model_loader import load_for_training
+    from posttrain.runtime.training.preference_training import tokenizing_trainer
     from posttrain.runtime.training.reference_model import load_named_reference
-    from posttrain.runtime.training.trainer_dataset import has_pairs
+    from posttrain.runtime.training.trainer_dataset import has_pairs, prepare_rows, shuffle_rows
     from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
     from posttrain.runtime.training.validate_tokenized import context_length
 
     params = read_extension_params(KtoParams, context.params.params)
-    evaluated = HELD_OUT_ROLE in context.inputs
     start = load_for_training(context)
-    rows, data = _labeled_dataset(context, start.tokenizer)
-    held_out = _labeled_dataset(context, start.tokenizer, HELD_OUT_ROLE)[1] if evaluated else None
-    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(rows)), start)
+    rows, held_out = (
+        shuffle_rows(prepare_rows(context, start.tokenizer, role, pairs_apart=True), context.params.seed)
+        if role in context.inputs
+        else None
+        for role in ("data", HELD_OUT_ROLE)
+    )
+    assert rows is not None, "a training stage has data"
+    completions = 2 if has_pairs(rows) else 1
+    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(rows) // completions), start)
     own: dict[str, Any] = {
         **row_arguments(params, context_length(start.model)),
-        "per_device_train_batch_size": (params.micro_batch_size or params.batch_size)
-        * (2 if has_pairs(rows) else 1),
+        "per_device_train_batch_size": (params.micro_batch_size or params.batch_size) * completions,
         "beta": params.beta,
         "loss_type": params.loss_type,
         "desirable_weight": params.desirable_weight,
@@ -129,22 +134,5 @@ def run(context: StepContext[TrainStepParams]) -> None:
         **reference_arguments(params),
     }
     reference = load_named_reference(context)
-    loop.run(loop.build_trainer(KTOTrainer, KTOConfig, data, own, held_out, ref_model=reference), data)
-
-
-def _labeled_dataset(
-    context: StepContext[TrainStepParams], tokenizer: Any, role: str = "data"
-) -> tuple[list[dict[str, Any]], Any]:
-    """Return the rows of a dataset, and the labeled completions that they yield."""
-    from posttrain.runtime.chat_prompts import TEMPLATE_COLUMNS
-    from posttrain.runtime.training.trainer_dataset import (
-        label_rows,
-        prepare_rows,
-        to_dataset,
-        without_weights,
-    )
-
-    rows, columns = prepare_rows(context, tokenizer, role)
-    rows = without_weights([{name: row[name] for name in columns} for row in rows])
-    names = ("prompt", "completion", "label", *TEMPLATE_COLUMNS)
-    return rows, to_dataset(label_rows(rows, context.params.seed), names)
+    trainer = tokenizing_trainer(KTOTrainer, context, start.tokenizer, rows, held_out)
+    loop.run(loop.build_trainer(trainer, KTOConfig, rows, own, held_out, ref_model=reference), rows)

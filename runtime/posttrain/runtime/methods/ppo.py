@@ -223,7 +223,7 @@ def run(context: StepContext[TrainStepParams]) -> None:
     from posttrain.runtime.ppo.actor_factory import build_ppo_trainer
     from posttrain.runtime.rewards.engine.graph import Graph
     from posttrain.runtime.training.reward_function import score_function
-    from posttrain.runtime.training.trainer_dataset import training_dataset
+    from posttrain.runtime.training.trainer_dataset import training_rows
     from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
     from posttrain.runtime.training.validate_tokenized import check_prompts
 
@@ -231,13 +231,13 @@ def run(context: StepContext[TrainStepParams]) -> None:
     start = load_for_training(context)
     report_settings(context, "model", model_settings(start.model))
     graph = Graph.from_step(context)
-    data = training_dataset(context, start.tokenizer, (*graph.columns, *environment_columns(context)))
-    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(data)), start)
-    prompts = [row_prompt(row) for row in data]
+    rows = training_rows(context, start.tokenizer, (*graph.columns, *environment_columns(context)))
+    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(rows)), start)
+    prompts = [row_prompt(row) for row in rows.data]
     check_prompts(prompts, start.tokenizer, start.model, params.max_completion_length, loop.monitor)
     rate = params.critic_learning_rate or _CRITIC_LEARNING_RATE_FACTOR * resolve_learning_rate(
         params, start.base_key is not None
     )
-    trainer = build_ppo_trainer(params, loop, data, score_function(graph, loop), rate)
-    loop.run(trainer, data)
+    trainer = build_ppo_trainer(params, loop, rows.data, score_function(graph, loop), rate)
+    loop.run(trainer, rows)
     context.facts.update(parameter_counts(trainer.actor_critic.policy))

@@ -1,5 +1,6 @@
 """Supervised fine-tuning (SFT): trains the model on the completions of a dataset."""
 
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -81,16 +82,19 @@ def run(context: StepContext[TrainStepParams]) -> None:
     params = read_extension_params(SftParams, context.params.params)
     start = load_for_training(context)
     rows = load_sft_rows(context, start.tokenizer, loss_on_all=params.loss_on == "all")
-    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(rows.data)), start)
+    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(rows.training)), start)
     own: dict[str, Any] = {
         **row_arguments(params, context_length(start.model)),
         "packing": params.packing,
-        "completion_only_loss": rows.completion_only_loss,
-        "assistant_only_loss": rows.assistant_only_loss,
+        # The rows have labels already, and are packed if they shall be.
+        "dataset_kwargs": {"skip_prepare_dataset": True},
+        "completion_only_loss": False,
     }
     patch_training_templates()
     trainer_class = unrepeated_rows_trainer(SFTTrainer)
-    trainer = loop.build_trainer(trainer_class, SFTConfig, rows.train, own, rows.held_out)
+    trainer = loop.build_trainer(
+        trainer_class, SFTConfig, rows.training, own, rows.held_out, partial(rows.tokenize, stop=context.stop)
+    )
     if params.packing:
         loop.replan(trainer, resolve_schedule(schedule, params, len(trainer.train_dataset)))
-    loop.run(trainer, rows.data)
+    loop.run(trainer, rows.training)

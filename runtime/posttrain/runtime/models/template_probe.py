@@ -58,6 +58,24 @@ def check_rendered_parts(
                 raise StepError(f"row {number}: the chat template does not render {part}", advice)
 
 
+def first_with_parts(
+    conversations: Iterable[tuple[int, ChatPrompt]], template: str | dict[str, str], *, learned: bool
+) -> dict[str, int]:
+    """The numbers of the first rows that `check_rendered_parts` would look at, by the part that they have.
+
+    Of all rows, it needs only these.
+    """
+    found: dict[str, int] = {}
+    names = _names(template)
+    for number, talk in conversations:
+        for name in talk.template_kwargs:
+            if name not in names:
+                found.setdefault(name, number)
+        for part, _, _ in _probes(talk, learned=learned):
+            found.setdefault(part, number)
+    return found
+
+
 def _probes(talk: ChatPrompt, *, learned: bool) -> Iterator[_Probe]:
     if talk.tools:
         yield "the tools of a row", _TOOL_ADVICE, lambda: replace(talk, tools=[_TOOL])

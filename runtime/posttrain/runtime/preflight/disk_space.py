@@ -1,8 +1,8 @@
 """Checks that the file system of the home has room for the products and checkpoints of a run.
 
-A run keeps every product. A step also needs its checkpoints, and copies of the user's files, until its
-product is committed. The sizes are the estimates of the plan, and those of the files that the steps read; a
-product of unknown size counts as empty.
+A run keeps every product. A step also needs its checkpoints, the cache of its training rows, and copies of
+the user's files, until its product is committed. The sizes are the estimates of the plan, and those of the
+files that the steps read; a product of unknown size counts as empty.
 """
 
 import shutil
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.preflight.finding import Finding, error
+from posttrain.runtime.preflight.schedules import data_inputs
 from posttrain.runtime.preflight.scope import Probe, Scope
 from posttrain.runtime.store.user_files import find_user_file
 from posttrain.spec.plan import Step
@@ -19,6 +20,8 @@ from posttrain.spec.step_params.train_params import TrainStepParams
 
 _GB = 1 << 30
 _MAX_LISTED = 3
+# Bytes of Arrow files, of rows and of token ids, for each byte of compressed Parquet files.
+_ROW_CACHE_FACTOR = 12
 
 
 @record(kw_only=True)
@@ -29,10 +32,11 @@ class _Usage:
     product: float
     checkpoints: float
     input_files: float
+    row_cache: float
 
     @property
     def temporary(self) -> float:
-        return self.checkpoints + self.input_files
+        return self.checkpoints + self.input_files + self.row_cache
 
     @property
     def total(self) -> float:
@@ -73,7 +77,18 @@ def _step_usage(step: Step, scope: Scope) -> _Usage:
         # An interrupted attempt has written some of them already.
         checkpoints=max(0, trained - _folder_size(scope.home.workdir(step.key) / "checkpoints")),
         input_files=files,
+        row_cache=_row_cache_size(step, scope),
     )
+
+
+def _row_cache_size(step: Step, scope: Scope) -> float:
+    """The bytes that the cache still grows by, for the rows of a training whose datasets are built."""
+    if step.kind != "train":
+        return 0
+    keys = {one.id: one.key for one in scope.plan.steps}
+    folders = {scope.home.store.root / keys[given.step] / "files" for given in data_inputs(step).values()}
+    rows = sum(_file_size(path) for folder in folders for path in folder.glob("*.parquet"))
+    return max(0, _ROW_CACHE_FACTOR * rows - _folder_size(scope.home.row_cache))
 
 
 def _file_size(path: Path) -> int:
@@ -92,6 +107,7 @@ def _describe(usage: _Usage, least: float) -> str:
     parts = [
         (usage.product, "product"),
         (usage.checkpoints, "checkpoints"),
+        (usage.row_cache, "training rows"),
         (usage.input_files, "copies of input files"),
     ]
     return f"`{usage.step.id}` " + " + ".join(

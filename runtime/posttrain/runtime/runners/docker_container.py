@@ -88,8 +88,11 @@ def _mounts(work: Path) -> list[Any]:
     from docker.types import Mount
 
     store = str(home_for(work).store.root)
+    rows = home_for(work).row_cache
+    rows.mkdir(exist_ok=True)
     return [
         Mount(store, store, type="bind", read_only=True),
+        Mount(str(rows), str(rows), type="bind"),
         Mount(str(work), str(work), type="bind"),
     ]
 

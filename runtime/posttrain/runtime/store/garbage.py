@@ -30,7 +30,7 @@ _DELETING_PREFIX = "going-"
 
 @dataclass(frozen=True, kw_only=True)
 class GarbageItem:
-    """Something that can be deleted: a run, a product, a working directory, or a quarantined product."""
+    """Something that can be deleted: a run, a product, a working directory, a damaged product, or rows."""
 
     kind: str
     path: Path
@@ -59,6 +59,7 @@ def find_garbage(
         *_unreferenced_products(home, referenced),
         *(item for item in _unreferenced_workdirs(home, referenced) if not has_job(item.path)),
         *_quarantined_products(home),
+        *_cached_rows(home, has_job),
     )
     return found + [item for item in others if _is_older(item.path, older_than) and not is_held(item.lock)]
 
@@ -187,6 +188,18 @@ def _quarantined_products(home: Home) -> Iterator[GarbageItem]:
         yield GarbageItem(
             kind="damaged", path=path, reason="quarantined as damaged", lock=home.step_lock(key)
         )
+
+
+def _cached_rows(home: Home, has_job: Callable[[Path], bool]) -> Iterator[GarbageItem]:
+    """Training rows that a stage can write again. An active run can have them mapped into memory."""
+    if not home.row_cache.is_dir() or used_workdirs(home, has_job):
+        return
+    if any(is_held(home.run_lock(run)) for run in _run_folders(home)):
+        return
+    for path in sorted(home.row_cache.iterdir()):
+        if path.is_dir():
+            why = "training rows that the next training writes again"
+            yield GarbageItem(kind="cache", path=path, reason=why, lock=path.with_name(f"{path.name}.lock"))
 
 
 def _is_older(path: Path, older_than: float | None) -> bool:

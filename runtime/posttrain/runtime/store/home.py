@@ -37,6 +37,11 @@ class Home:
         """The folder of the nodes of clusters that take steps in turn."""
         return self.root / "nodes"
 
+    @property
+    def row_cache(self) -> Path:
+        """The folder of training rows in files for memory maps (`training_rows/arrow_cache.py`)."""
+        return self.root / "row-cache"
+
     def run_lock(self, run: Path) -> Path:
         """The lock that a client holds while its run is active."""
         return self.root / "work" / f"run-{run.name}.lock"

@@ -6,6 +6,7 @@ from typing import Any
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.training.row_preparation import PreparedRows
 from posttrain.runtime.training.step_arithmetic import row_arguments
 from posttrain.runtime.training.training_params import RowParams
 from posttrain.spec.column_types import Columns
@@ -63,26 +64,38 @@ def train_on_pairs(
     from posttrain.runtime.models.model_loader import load_for_training
     from posttrain.runtime.models.peft_adapters import CAUSAL_LM, SEQ_CLS
     from posttrain.runtime.training.reference_model import load_named_reference
-    from posttrain.runtime.training.trainer_dataset import (
-        held_out_dataset,
-        rejected_rows_named,
-        training_dataset,
-    )
+    from posttrain.runtime.training.row_tokenization import tokenizer_key
+    from posttrain.runtime.training.trainer_dataset import held_out_rows, training_rows
     from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
     from posttrain.runtime.training.validate_tokenized import context_length
-    from posttrain.runtime.trl_compat.pair_tokenization import pair_tokenizing_trainer, render_pairs
+    from posttrain.runtime.trl_compat.pair_tokenization import UntokenizedPairs, pair_tokenizing_trainer
 
     start = load_for_training(context, SEQ_CLS if scorer else CAUSAL_LM)
-    data = training_dataset(context, start.tokenizer)
-    held_out = held_out_dataset(context, start.tokenizer, data)
-    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(data)), start)
-    given = data
+    rows = training_rows(context, start.tokenizer)
+    held_out = held_out_rows(context, start.tokenizer, rows)
+    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(rows)), start)
+    tokenize: Callable[[PreparedRows, str, Any], Any] | None = None
     if hasattr(trainer, "tokenize_row"):  # an experimental trainer
-        trainer = pair_tokenizing_trainer(trainer, rendered=not isinstance(data[0]["chosen"], str))
-        tables = {"the data": data, "`evaluate.data`": [] if held_out is None else held_out}
-        with rejected_rows_named(tables, start.tokenizer.chat_template):
-            given = render_pairs(data, start.tokenizer)
-            held_out = None if held_out is None else render_pairs(held_out, start.tokenizer)
+        trainer = pair_tokenizing_trainer(trainer, rendered=not isinstance(rows.data[0]["chosen"], str))
+        key = tokenizer_key(start.tokenizer)
+
+        def as_pairs(rows: PreparedRows, name: str, args: Any) -> Any:
+            return UntokenizedPairs(rows, start.tokenizer, key, context.stop)
+
+        tokenize = as_pairs
+    else:
+        trainer = tokenizing_trainer(trainer, context, start.tokenizer, rows, held_out)
     references = {"ref_model": load_named_reference(context)} if reference else {}
     own = {**row_arguments(params, context_length(start.model)), **own}
-    loop.run(loop.build_trainer(trainer, config, given, own, held_out, **references), data)
+    loop.run(loop.build_trainer(trainer, config, rows, own, held_out, tokenize, **references), rows)
+
+
+def tokenizing_trainer(
+    trainer: Any, context: StepContext, tokenizer: Any, rows: PreparedRows, held_out: PreparedRows | None
+) -> Any:
+    """A subclass of a TRL trainer that tokenizes these rows in batches and several processes."""
+    from posttrain.runtime.training.row_tokenization import tokenizer_key
+    from posttrain.runtime.trl_compat.batched_preparation import EVAL, TRAIN, batched_preparation_trainer
+
+    prepared = {TRAIN: rows, EVAL: held_out}
+    return batched_preparation_trainer(trainer, prepared, tokenizer_key(tokenizer), context.stop)

@@ -181,7 +181,7 @@ def train_on_rollouts(
         patch_vllm_generation,
         patch_vllm_start,
     )
-    from posttrain.runtime.training.trainer_dataset import training_dataset
+    from posttrain.runtime.training.trainer_dataset import training_rows
     from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
     from posttrain.runtime.training.validate_tokenized import check_prompts
     from posttrain.runtime.trl_compat.named_reference import use_named_reference
@@ -190,9 +190,9 @@ def train_on_rollouts(
     report_settings(context, "model", model_settings(start.model))
     use_named_reference(context, start)
     graph = Graph.from_step(context)
-    data = training_dataset(context, start.tokenizer, (*graph.columns, *environment_columns(context)))
-    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(data)), start)
-    prompts = [row_prompt(row) for row in data]
+    rows = training_rows(context, start.tokenizer, (*graph.columns, *environment_columns(context)))
+    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(rows)), start)
+    prompts = [row_prompt(row) for row in rows.data]
     longest = check_prompts(prompts, start.tokenizer, start.model, params.max_completion_length, loop.monitor)
     rewards = reward_function(graph, loop, params.num_generations)
     own, launch, room = {**rollout_arguments(params), **own}, context.step.launch, 0
@@ -209,7 +209,7 @@ def train_on_rollouts(
         patch_vllm_start(start, launch, context.work / "scratch")
     with use_vllm_server(context, room, loop.step) as server:
         own |= {**vllm_trainer_arguments(launch, own, room), **server}
-        built = loop.build_trainer(trainer, config, data, own, reward_funcs=rewards)
+        built = loop.build_trainer(trainer, config, rows, own, reward_funcs=rewards)
         patch_vllm_generation(built)
         patch_prompts(context, built)
-        loop.run(built, data)
+        loop.run(built, rows)

@@ -32,6 +32,7 @@ from posttrain.runtime.training.kernels import kernel_arguments, merge_trl_argum
 from posttrain.runtime.training.loraplus import loraplus_trainer
 from posttrain.runtime.training.lr_schedule import lr_scheduler_arguments
 from posttrain.runtime.training.row_isolation import check_padding, check_row_isolation
+from posttrain.runtime.training.row_preparation import HELD_OUT_NAME, TRAINING_NAME, PreparedRows
 from posttrain.runtime.training.step_arithmetic import (
     checkpoint_interval,
     evaluation_arguments,
@@ -150,11 +151,19 @@ class TrainingLoop:
             setattr(trainer.args, name, self.context.params.trl.get(name, value))
 
     def build_trainer(
-        self, trainer: Any, config: Any, data: Any, own: dict[str, Any], held_out: Any = None, **extra: Any
+        self,
+        trainer: Any,
+        config: Any,
+        rows: PreparedRows,
+        own: dict[str, Any],
+        held_out: PreparedRows | None = None,
+        tokenize: Callable[[PreparedRows, str, Any], Any] | None = None,
+        **extra: Any,
     ) -> Any:
         """Build a TRL trainer and its configuration; `extra` are further arguments of this trainer.
 
-        `held_out` are rows to evaluate, before tokenization.
+        `held_out` are rows to evaluate. `tokenize` makes the dataset of the trainer from rows, their name in
+        errors and the configuration. Without it, the trainer tokenizes the rows.
         """
         kind = row_weighting_trainer(trainer) if isinstance(self.params, RowParams) else trainer
         adapter = self.context.params.adapter
@@ -162,14 +171,21 @@ class TrainingLoop:
             kind = loraplus_trainer(kind, adapter.loraplus_lr_ratio)
         arguments = self.arguments(own)
         if held_out is not None:
-            kind, extra = recording_trainer(kind), {**extra, "eval_dataset": held_out}
+            kind = recording_trainer(kind)
             arguments |= evaluation_arguments(self.context, self.params, arguments)
-        tables = {"the data": data, "`evaluate.data`": [] if held_out is None else held_out}
-        with rejected_rows_named(tables, self.starting_model.tokenizer.chat_template):
+        args = config(**arguments)
+        tables = {TRAINING_NAME: rows} if held_out is None else {TRAINING_NAME: rows, HELD_OUT_NAME: held_out}
+        data = {
+            name: one.data if tokenize is None else tokenize(one, name, args) for name, one in tables.items()
+        }
+        if held_out is not None:
+            extra = {**extra, "eval_dataset": data[HELD_OUT_NAME]}
+        template = self.starting_model.tokenizer.chat_template
+        with rejected_rows_named({name: one.data for name, one in tables.items()}, template):
             built = kind(
                 model=self.starting_model.model,
-                args=config(**arguments),
-                train_dataset=data,
+                args=args,
+                train_dataset=data[TRAINING_NAME],
                 processing_class=self.starting_model.tokenizer,
                 peft_config=self.starting_model.adapter_config,
                 **extra,
@@ -178,12 +194,12 @@ class TrainingLoop:
             validate_tokenized.validate_held_out_rows(built, len(held_out))
         return built
 
-    def run(self, trainer: Any, data: Any) -> None:
-        """Validate the rows, train, and save the product. `data` is the dataset before tokenization."""
+    def run(self, trainer: Any, rows: PreparedRows) -> None:
+        """Validate the rows, train, and save the product."""
         self.trainer = trainer
         if self._changes_base():
             self._initial_matrices = adapter_conversion.initial_matrices(trainer.model)
-        validate_tokenized.validate_tokenized_rows(trainer, data, self.monitor)
+        validate_tokenized.validate_tokenized_rows(trainer, rows.statistics, self.monitor)
         if self.resume_checkpoint is not None:
             checkpoint_extras.restore_reference(self.resume_checkpoint, trainer)
             self.context.events.emit("resumed", step=self.step)

@@ -24,9 +24,12 @@ def has_weights(rows: Sequence[Row]) -> bool:
     )
 
 
-def check_weights(rows: Sequence[Row], *, loss_on_all: bool) -> None:
-    """Raise StepError for the first turn with a weight that the loss cannot have."""
-    for number, row in enumerate(rows, 1):
+def check_weights(rows: Sequence[Row], *, loss_on_all: bool, first: int = 1) -> None:
+    """Raise StepError for the first turn with a weight that the loss cannot have.
+
+    `first` is the number of the first row.
+    """
+    for number, row in enumerate(rows, first):
         learned = [turn for name in _LEARNED_COLUMNS for turn in _turns(row, name)]
         for turn in learned:
             weight, role = turn.get("weight"), turn["role"]
@@ -51,15 +54,8 @@ def check_weights(rows: Sequence[Row], *, loss_on_all: bool) -> None:
             )
 
 
-def labeled_dataset(rows: Sequence[Row], tokenizer: Any, template: str | None, *, loss_on_all: bool) -> Any:
-    """A dataset of token ids with labels, of which those of turns with a weight of 0 are ignored."""
-    from datasets import Dataset
-
-    encoded = [_encode_row(row, tokenizer, template, loss_on_all) for row in rows]
-    return Dataset.from_dict({name: [row[name] for row in encoded] for name in ("input_ids", "labels")})
-
-
-def _encode_row(row: Row, tokenizer: Any, template: str | None, loss_on_all: bool) -> dict[str, list[int]]:
+def encode_row(row: Row, tokenizer: Any, template: str | None, loss_on_all: bool) -> dict[str, list[int]]:
+    """The token ids and labels of a row. The labels of turns with a weight of 0 are ignored."""
     prompt: list[Message] = list(row.get("prompt") or ())
     turns = [*prompt, *row.get("messages", ()), *row.get("completion", ())]
     arguments = {"chat_template": template, "tools": row.get(TOOLS), **(row.get(TEMPLATE_KWARGS) or {})}

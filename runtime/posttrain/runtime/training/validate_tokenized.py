@@ -1,13 +1,14 @@
 """Checks the tokenized rows, the prompts, and that tokenizer and model match, before the first step."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.models.context_length import context_length
 from posttrain.runtime.prompt_tokenization import tokenize_prompts
 from posttrain.runtime.training.anomaly_monitor import AnomalyMonitor
-from posttrain.runtime.training.validate_rows import METHOD_COLUMNS, row_warnings
+from posttrain.runtime.training.row_statistics import RowStatistics
+from posttrain.runtime.training.validate_rows import row_warnings
 from posttrain.runtime.trl_compat.unlabeled_rows import drop_unlabeled_rows, labeled_rows
 
 # The columns of tokens in the trainers' datasets: trained on, completions only, and already truncated.
@@ -16,6 +17,7 @@ _COMPLETION_ID_COLUMNS = ("chosen_ids", "rejected_ids", "completion_ids")
 _TRUNCATED_ID_COLUMNS = ("input_ids", "chosen_input_ids", "rejected_input_ids")
 _ID_COLUMNS = (*_TARGET_ID_COLUMNS, "prompt_ids", "prompt_input_ids", "rejected_ids", "rejected_input_ids")
 _SAMPLED_ROWS = 256  # rows that are checked for an end token
+_BATCH_ROWS = 10_000
 _NO_LIMIT = 1 << 30
 
 
@@ -45,22 +47,18 @@ def check_tokenizer(model: Any, tokenizer: Any, monitor: AnomalyMonitor) -> None
         )
 
 
-def validate_tokenized_rows(trainer: Any, rows: Any, monitor: AnomalyMonitor) -> None:
-    """Warn about suspicious, dropped and truncated rows, unknown tokens and missing end tokens."""
-    total = len(rows)
-    for warning in row_warnings(
-        rows.select_columns([name for name in METHOD_COLUMNS if name in rows.column_names])[:]
-    ):
+def validate_tokenized_rows(trainer: Any, rows: RowStatistics, monitor: AnomalyMonitor) -> None:
+    """Warn about suspicious, dropped and truncated rows, unknown tokens and missing end tokens.
+
+    `rows` are the statistics of the rows before tokenization.
+    """
+    total = rows.rows
+    for warning in row_warnings(rows):
         monitor.warn_once(*warning)
     drop_unlabeled_rows(trainer)
     data = trainer.train_dataset
     limit = getattr(trainer.args, "max_length", None) or _NO_LIMIT
-    if len(data) == 0:
-        raise StepError(
-            f"none of the {total} rows has tokens to train on within {limit} tokens",
-            "raise max_length, use a model with a longer context, shorten the prompts, or check that the chat"
-            " template renders the assistant's turns",
-        )
+    check_tokens_left(data, total, trainer.args)
     if getattr(trainer.args, "packing", False):
         return  # packed rows cannot be compared with the original ones
     if total > len(data):
@@ -68,15 +66,26 @@ def validate_tokenized_rows(trainer: Any, rows: Any, monitor: AnomalyMonitor) ->
             f"{total - len(data)} of {total} rows were dropped: they do not fit into {limit} tokens",
             "raise max_length, or filter out long rows in the dataset's steps",
         )
-    tokens = data.with_format("arrow")[:]
-    _check_unknown_tokens(tokens, trainer.processing_class, monitor)
-    cut = _count_truncated(tokens, limit, trainer.processing_class.eos_token_id)
+    _check_unknown_tokens(data, trainer.processing_class, monitor)
+    end = trainer.processing_class.eos_token_id
+    cut = sum(_count_truncated(tokens, limit, end) for tokens in _token_batches(data))
     if cut:
         monitor.warn_once(
             f"{cut} of {len(data)} rows are truncated to {limit} tokens: the model never sees their ends",
             "raise max_length, or filter out long rows in the dataset's steps",
         )
-    _check_eos(tokens, trainer.processing_class, monitor)
+    _check_eos(data, trainer.processing_class, monitor)
+
+
+def check_tokens_left(data: Any, total: int, args: Any) -> None:
+    """Raise StepError if none of the rows was kept. TRL's trainers cannot be built without rows."""
+    if len(data) == 0:
+        limit = getattr(args, "max_length", None) or _NO_LIMIT
+        raise StepError(
+            f"none of the {total} rows has tokens to train on within {limit} tokens",
+            "raise max_length, use a model with a longer context, shorten the prompts, or check that the chat"
+            " template renders the assistant's turns",
+        )
 
 
 def validate_held_out_rows(trainer: Any, total: int) -> None:
@@ -89,6 +98,12 @@ def validate_held_out_rows(trainer: Any, total: int) -> None:
             " tokens",
             "raise max_length, or filter out long rows in the dataset's steps",
         )
+
+
+def _token_batches(data: Any) -> Iterator[Any]:
+    """The token ids of the rows as Arrow tables, of which one is in memory at a time."""
+    names = [name for name in _ID_COLUMNS if name in data.column_names]
+    yield from data.select_columns(names).with_format("arrow").iter(_BATCH_ROWS) if names else ()
 
 
 def _count_truncated(tokens: Any, limit: int, end: int) -> int:
@@ -110,21 +125,24 @@ def _count_truncated(tokens: Any, limit: int, end: int) -> int:
     return len(cut)
 
 
-def _check_unknown_tokens(tokens: Any, tokenizer: Any, monitor: AnomalyMonitor) -> None:
+def _check_unknown_tokens(data: Any, tokenizer: Any, monitor: AnomalyMonitor) -> None:
     """Warn about rows with characters that are not in the tokenizer's vocabulary."""
+    unknown = unknown_token_id(tokenizer)
+    if unknown is not None:
+        found = sum(_count_rows_with(unknown, tokens) for tokens in _token_batches(data))
+        warn_unknown_tokens(found, len(data), monitor)
+
+
+def _count_rows_with(token: int, tokens: Any) -> int:
     import pyarrow
     import pyarrow.compute as compute
 
-    unknown = unknown_token_id(tokenizer)
-    names = [name for name in _ID_COLUMNS if name in tokens.column_names]
-    if unknown is None or not names:
-        return
     rows: set[int] = set()
-    for column in (tokens[name].combine_chunks() for name in names):
-        found = compute.call_function("equal", [column.flatten(), pyarrow.scalar(unknown)])
+    for column in (tokens[name].combine_chunks() for name in tokens.column_names):
+        found = compute.call_function("equal", [column.flatten(), pyarrow.scalar(token)])
         parents = compute.call_function("list_parent_indices", [column])
         rows |= set(compute.call_function("filter", [parents, found]).to_pylist())
-    warn_unknown_tokens(len(rows), tokens.num_rows, monitor)
+    return len(rows)
 
 
 def unknown_token_id(tokenizer: Any) -> int | None:
@@ -142,11 +160,11 @@ def warn_unknown_tokens(rows: int, of: int, monitor: AnomalyMonitor) -> None:
         )
 
 
-def _check_eos(tokens: Any, tokenizer: Any, monitor: AnomalyMonitor) -> None:
-    column = next((name for name in _TARGET_ID_COLUMNS if name in tokens.column_names), None)
+def _check_eos(data: Any, tokenizer: Any, monitor: AnomalyMonitor) -> None:
+    column = next((name for name in _TARGET_ID_COLUMNS if name in data.column_names), None)
     if column is None:
         return
-    sample = tokens[column][:_SAMPLED_ROWS].to_pylist()
+    sample = data[:_SAMPLED_ROWS][column]
     if not any(_has_eos(row, tokenizer.eos_token_id) for row in sample):
         monitor.warn_once(
             f"none of the first {len(sample)} rows ends in {tokenizer.eos_token!r}: the model does not"

@@ -14,10 +14,13 @@ Their chat template gets no tools, so rows with tools are rendered here.
     trl/experimental/cpo/cpo_trainer.py:546 `CPOTrainer.tokenize_row`: `add_eos_token_if_needed(`
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from posttrain.runtime.chat_prompts import TOOLS
 from posttrain.runtime.prompt_tokenization import common_prefix, tokenize_starts
+from posttrain.runtime.step_context import StopRequest
+from posttrain.runtime.training_rows.mapped_dataset import map_dataset, token_table
 from posttrain.spec.messages import parse_tools
 
 _NO_LABEL = -100
@@ -46,20 +49,54 @@ def pair_tokenizing_trainer(base: Any, *, rendered: bool) -> Any:
     return PairTokenizingTrainer
 
 
-def render_pairs(data: Any, tokenizer: Any) -> Any:
-    """The text of pairs with tools. Pairs without tools are left to the trainer."""
-    from datasets import Dataset
-    from trl.data_utils import apply_chat_template, maybe_extract_prompt
+@dataclass(frozen=True)
+class UntokenizedPairs:
+    """Pairs that stand in for the dataset of an experimental trainer until it maps `tokenize_row` over them.
 
-    if TOOLS not in data.column_names:
-        return data
-    apply: Any = apply_chat_template
-    rendered = [
-        apply(maybe_extract_prompt(row), tokenizer, tools=parse_tools(row[TOOLS])) for row in data.to_list()
-    ]
-    return Dataset.from_dict(
-        {name: [row[name] for row in rendered] for name in ("prompt", "chosen", "rejected")}
-    )
+    Its maps before that are one pass here, over batches and in several processes.
+    """
+
+    # `PreparedRows`: the rows, what they depend on, and the cache.
+    rows: Any
+    tokenizer: Any
+    tokenizer_key: Any
+    stop: StopRequest | None = None
+
+    def map(self, function: Any, **_: Any) -> Any:
+        trainer = getattr(function, "__self__", None)
+        return self if trainer is None else self._tokenize(trainer)
+
+    def _tokenize(self, trainer: Any) -> Any:
+        from datasets import List, Value
+
+        data = self.rows.data
+        numbers = List(Value("int32"))
+        sides = ("prompt", "chosen", "rejected")
+        names = [f"{side}_{column}" for side in sides for column in ("input_ids", "attention_mask")]
+        features = dict.fromkeys((*names, "chosen_labels", "rejected_labels"), numbers)
+
+        def convert(start: int, end: int) -> tuple[Any, None]:
+            rows = data.select(range(start, end)).to_list()
+            encoded = [trainer.tokenize_row(self._rendered(row)) for row in rows]
+            return token_table(encoded, features), None
+
+        key = {
+            "pairs": [self.rows.key, data.column_names],
+            "tokenizer": self.tokenizer_key,
+            "max_length": trainer.max_length,
+        }
+        mapped = map_dataset(self.rows.cache, key, data.data, features, convert, lambda _: {}, self.stop)
+        return mapped.data
+
+    def _rendered(self, row: Any) -> Any:
+        """The text of a pair."""
+        from trl.data_utils import apply_chat_template, maybe_apply_chat_template, maybe_extract_prompt
+
+        row = maybe_extract_prompt(row)
+        if TOOLS in row:
+            apply: Any = apply_chat_template
+            return apply(row, self.tokenizer, tools=parse_tools(row[TOOLS]))
+        return maybe_apply_chat_template(row, self.tokenizer)
 
 
 def _with_mask(prefix: str, ids: list[int]) -> dict[str, list[int]]:

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 _LABEL_COLUMNS = ("chosen_labels", "rejected_labels")
+_BATCH_ROWS = 10_000
 _IGNORE_INDEX = -100  # the label of a token that the loss ignores
 
 
@@ -24,9 +25,16 @@ def labeled_rows(data: Any) -> Any:
     names = [name for name in _LABEL_COLUMNS if name in data.column_names]
     if not names or len(data) == 0:
         return data
-    tokens = data.with_format("arrow")[:]
-    last = [_last_labels(tokens[name].combine_chunks()) for name in names]
-    trainable = [row for row in range(len(data)) if all(labels[row] != _IGNORE_INDEX for labels in last)]
+    trainable: list[int] = []
+    start = 0
+    for tokens in data.select_columns(names).with_format("arrow").iter(_BATCH_ROWS):
+        last = [_last_labels(tokens[name].combine_chunks()) for name in names]
+        trainable += (
+            start + row
+            for row in range(tokens.num_rows)
+            if all(labels[row] != _IGNORE_INDEX for labels in last)
+        )
+        start += tokens.num_rows
     return data if len(trainable) == len(data) else data.select(trainable)
 
 

@@ -1,0 +1,1 @@
+"""Training rows as Arrow files that several processes read and write."""
