@@ -66,7 +66,7 @@ def first_with_parts(
     Of all rows, it needs only these.
     """
     found: dict[str, int] = {}
-    names = _names(template)
+    names = template_names(template)
     for number, talk in conversations:
         for name in talk.template_kwargs:
             if name not in names:
