@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.recipe_command import RECIPE_COMMAND, Process, run_command, start_command, wait_until
+from tests.runtime.scripts_recipe import compile_text
 
 from posttrain.runtime.execution.stop_request import StopRequest
 from posttrain.runtime.runners.process import ProcessHandle, ProcessRunner
@@ -29,6 +30,16 @@ stages:
         trap "" TERM INT HUP
         touch FOLDER/started
         while :; do sleep 1; done
+"""
+MODEL = """\
+recipe: 1
+name: model
+models:
+  base:
+    init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 8, num_attention_heads: 1}
+    tokenizer: {init: characters, alphabet: "0123456789"}
+stages:
+  out: {export: base}
 """
 
 
@@ -154,3 +165,24 @@ def test_a_step_that_ends_while_it_is_stopped_is_no_error(monkeypatch: pytest.Mo
     handle = ProcessHandle(process=None, pid=ended.pid)
     runner.stop(handle)
     runner.stop(handle, now=True)
+
+
+def test_a_stop_does_not_wait_for_the_imports_of_a_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The forkserver is busy with an import when the step is requested."""
+    (tmp_path / "endless_import.py").write_text("import time\ntime.sleep(600)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    plan, _ = compile_text(tmp_path, MODEL)
+    (tmp_path / "record").mkdir()
+    runner = ProcessRunner()
+    runner.preload(["endless_import"], tmp_path / "forkserver.log")
+    try:
+        with (tmp_path / "lock").open("wb") as lock:
+            handle = runner.start(tmp_path, plan.steps[0], {}, lock.fileno())
+        time.sleep(0.5)
+        assert runner.poll(handle) is None
+        runner.stop(handle)
+        assert runner.poll(handle) == -signal.SIGKILL
+    finally:
+        runner.close()

@@ -126,7 +126,11 @@ class ProcessRunner:
 
     def stop(self, handle: ProcessHandle, *, now: bool = False) -> None:
         """Request the step to save its state and exit; with `now`, kill it and its children."""
-        if self.poll(handle) is not None or handle.pid is None:
+        if self.poll(handle) is not None:
+            return
+        if handle.pid is None:
+            assert self._forkserver is not None, "a forked step has a forkserver"
+            self._forkserver.end_unstarted()
             return
         if not now:
             with contextlib.suppress(
@@ -221,6 +225,18 @@ class _ForkserverClient:
                 handle.pid = message["pid"]
             else:
                 handle.status = message["status"]
+
+    def end_unstarted(self) -> None:
+        """End the requested steps that have no worker yet, because the forkserver imports their modules.
+
+        It serves no request meanwhile, so it is killed, unless it has other workers: a step that it starts
+        next to them is stopped then.
+        """
+        if any(handle.pid is not None and handle.status is None for handle in self.handles.values()):
+            return
+        self.process.kill()
+        self.process.wait()
+        self.receive()
 
     def close(self) -> None:
         self.socket.close()

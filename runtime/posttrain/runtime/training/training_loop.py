@@ -238,6 +238,8 @@ class TrainingLoop:
             self.step == self.schedule.steps or self.eval_callback.should_stop
         ):
             raise TrainingComplete
+        if process_group.all_reduce_any(self.context.stop.requested):
+            raise Interrupted  # while the model was loading: there is nothing to save
 
     def on_pre_optimizer_step(self, step: int) -> None:
         """Called after the backward passes of a step; `step` counts the steps before it."""
