@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -29,15 +30,20 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def count_checkpoints(home: Path, stage: str) -> int:
-    """The complete checkpoints of a running stage, from its events."""
+def count_events(home: Path, stage: str, kind: str) -> int:
+    """The events of a kind of a running stage."""
     for step in (home / "work").glob("*/record/step.json"):
         try:
             if json.loads(step.read_text())["id"] == stage:
-                return (step.parent / "events.jsonl").read_text().count('"kind": "checkpoint"')
+                return (step.parent / "events.jsonl").read_text().count(f'"kind": "{kind}"')
         except FileNotFoundError:  # not started yet, or just moved to the store
             continue
     return 0
+
+
+def count_checkpoints(home: Path, stage: str) -> int:
+    """The complete checkpoints of a running stage."""
+    return count_events(home, stage, "checkpoint")
 
 
 def kill_while_training(home: Path, stage: str, after: int) -> bool:
@@ -95,6 +101,20 @@ def test_an_interrupt_keeps_what_is_under_way(undisturbed: Path, tmp_path: Path)
     again = run_command("run", TINY_RECIPE, "--home", home)
     assert again.returncode == 0, again.stdout + again.stderr
     assert file_digests(product_path(home, "grpo")) == file_digests(product_path(undisturbed, "grpo"))
+
+
+def test_an_interrupt_ends_a_training_that_loads(tmp_path: Path) -> None:
+    home, log = tmp_path / "home", tmp_path / "log"
+    client = start_command("run", TINY_RECIPE, "--home", home, log=log)
+    wait_until(lambda: count_events(home, "sft", "started") == 1, "the start of sft", client)
+    worker = descendants(client.pid)[-1]
+    os.kill(worker, signal.SIGSTOP)  # it gets the request before it has loaded, however busy the machine is
+    os.kill(client.pid, signal.SIGINT)
+    wait_until(lambda: "stopping" in log.read_text(), "the stop request", client)
+    time.sleep(0.5)
+    os.kill(worker, signal.SIGCONT)
+    assert client.wait(timeout=240) == 130, log.read_text()
+    assert count_events(home, "sft", "metrics") == count_checkpoints(home, "sft") == 0
 
 
 def test_killed_forkserver_is_restarted(undisturbed: Path, tmp_path: Path) -> None:
