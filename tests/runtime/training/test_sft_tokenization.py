@@ -8,6 +8,7 @@ import pytest
 from tests.runtime.small_tokenizers import small_tokenizer
 from tests.runtime.training.test_tool_training import rows_for
 
+from posttrain.runtime.training.row_tokenization import tokenizer_key
 from posttrain.runtime.training.sft_rows import SftRows
 from posttrain.runtime.training_rows import row_workers
 
@@ -134,3 +135,16 @@ def test_tokens_are_cached_by_the_tokenizer_and_the_arguments(tmp_path: Path) ->
     assert entries(other) == first + 2
     tokenizer.chat_template = MARKED.replace("[0]", "[:2]")
     assert entries(tokenizer) == first + 4  # of the checked rows, and of their tokens
+
+
+def test_a_tokenizer_in_another_folder_has_the_same_key(tmp_path: Path) -> None:
+    """The product of a model has another folder after a change that concerns only its weights."""
+    from transformers import AutoTokenizer
+
+    made = small_tokenizer("adds_bos")
+    for name in ("one", "two"):
+        made.save_pretrained(tmp_path / name)
+    one, two = (AutoTokenizer.from_pretrained(tmp_path / name) for name in ("one", "two"))
+    assert tokenizer_key(one) == tokenizer_key(two)
+    two.add_tokens(["new"])
+    assert tokenizer_key(one) != tokenizer_key(two)

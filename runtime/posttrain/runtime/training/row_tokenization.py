@@ -12,6 +12,15 @@ from posttrain.runtime.training_rows.mapped_dataset import map_dataset
 REJECTED_ADVICE = "use a chat template that renders such rows, or filter them out in the dataset's steps"
 # The columns of token ids, as the collators read them.
 TOKEN_COLUMNS = ("input_ids", "labels")
+# Options of a tokenizer that say where its files are. The same files can be in several folders.
+_ORIGIN_OPTIONS = (
+    "name_or_path",
+    "is_local",
+    "local_files_only",
+    "tokenizer_file",
+    "vocab_file",
+    "merges_file",
+)
 # The values of each of `TOKEN_COLUMNS` for rows, whose first one has the number that is passed too.
 Encode = Callable[[Sequence[Row], int], tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]]
 
@@ -48,11 +57,12 @@ def tokenizer_key(tokenizer: Any) -> Any:
     """What the token ids of a text depend on."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     added = {str(id): repr(token) for id, token in sorted(tokenizer.added_tokens_decoder.items())}
+    options = {name: value for name, value in tokenizer.init_kwargs.items() if name not in _ORIGIN_OPTIONS}
     return {
         "class": type(tokenizer).__name__,
         "backend": None if backend is None else backend.to_str(),
         "vocabulary": None if backend is not None else sorted(tokenizer.get_vocab().items()),
-        "tokens": [added, repr(tokenizer.special_tokens_map), repr(tokenizer.init_kwargs)],
+        "tokens": [added, repr(tokenizer.special_tokens_map), repr(sorted(options.items()))],
         "template": tokenizer.chat_template,
     }
 
