@@ -14,6 +14,7 @@ from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.architectures.shape_from_init import init_model_types, shape_from_init
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.model_declaration import Model
+from posttrain.spec.origin_names import is_folder
 from posttrain.spec.plan import UserFile
 from posttrain.spec.suggestions import hint
 
@@ -99,7 +100,7 @@ def _model_shape(model: Model, chosen: ChosenTemplate | None, request: CompileRe
     if init is None or tokenizer is None:
         return None
     template = chosen.template if chosen is not None else None
-    vocabulary = model_vocabulary.tokenizer_size(tokenizer, template)
+    vocabulary = model_vocabulary.tokenizer_size(tokenizer, template, request)
     if vocabulary is None:
         return None
     return shape_from_init(
@@ -116,7 +117,7 @@ def _model_shape(model: Model, chosen: ChosenTemplate | None, request: CompileRe
 
 
 def _published_shape(origin: str, request: CompileRequest) -> Shape | None:
-    if model_folders.is_folder(origin):
+    if is_folder(origin):
         return model_folders.folder_model_shape(origin, request)
     return find_shape(origin)
 
@@ -146,6 +147,9 @@ def check_models(
             diagnostics.add(TWO_TEMPLATES, (*path, "tags"), message, key=True, help="remove one of them")
         if model.from_ is not None:
             files |= _check_origin(model.from_, (*path, "from"), request, diagnostics)
+        if model.tokenizer is not None and model.tokenizer.from_ is not None:
+            where = (*path, "tokenizer", "from")
+            files |= _check_tokenizer_origin(model.tokenizer.from_, where, request, diagnostics)
         found[name] = files
     return found
 
@@ -160,11 +164,21 @@ def _check_origin(
 ) -> ModelFiles:
     """Check a model of the hub or of a folder. Return its user files by role."""
     model_support.check_supported(origin, path, request, diagnostics)
-    if not model_folders.is_folder(origin):
+    if not is_folder(origin):
         model_folders.check_hub_name(origin, path, request, diagnostics)
         return {}
     model_decoding.check_generation_config(origin, path, request, diagnostics)
     return model_folders.model_folder_files(origin, path, request, diagnostics)
+
+
+def _check_tokenizer_origin(
+    origin: str, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics
+) -> ModelFiles:
+    """Check a tokenizer of the hub or of a folder. Return its user files by role."""
+    if not is_folder(origin):
+        model_folders.check_hub_name(origin, path, request, diagnostics)
+        return {}
+    return model_folders.tokenizer_folder_files(origin, path, request, diagnostics)
 
 
 def _check_shape(name: str, resolved: ResolvedRecipe, diagnostics: Diagnostics) -> None:

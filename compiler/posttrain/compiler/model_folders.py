@@ -1,6 +1,7 @@
 """Models in local folders: selects the files of a model and computes their digests."""
 
 import posixpath
+from collections.abc import Iterable
 from typing import Any, cast
 
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
@@ -40,30 +41,25 @@ AMBIGUOUS_HUB_NAME = Code(
     files=(("models/mine/config.json", "{}"), ("models/mine/model.safetensors", "(weights)")),
 )
 CODES = (NO_WEIGHTS, AMBIGUOUS_HUB_NAME)
-# The prefix of the roles of these files in a step.
-ROLE_PREFIX = "model/"
+# The prefixes of the roles of these files in a step.
+ROLE_PREFIX, TOKENIZER_PREFIX = "model/", "tokenizer/"
 _INDEX_FILE, _SINGLE_FILE = "model.safetensors.index.json", "model.safetensors"
-_OPTIONAL_FILES = (
-    "generation_config.json",
-    "tokenizer.json",
+_VOCABULARY_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
+_TOKENIZER_FILES = (
+    *_VOCABULARY_FILES,
     "tokenizer_config.json",
-    "tokenizer.model",
     "special_tokens_map.json",
     "added_tokens.json",
-    "vocab.json",
     "merges.txt",
     "chat_template.jinja",
 )
-
-
-def is_folder(origin: str) -> bool:
-    """Whether a model's origin is a local folder and not a hub name."""
-    return origin.startswith((".", "/"))
+_OPTIONAL_FILES = ("generation_config.json", *_TOKENIZER_FILES)
 
 
 def check_hub_name(origin: str, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics) -> None:
     """Warn if a hub name is also the path of a local model folder."""
-    if request.read(posixpath.join(origin, "config.json")) is not None:
+    names = ("config.json", "tokenizer.json")
+    if any(request.file_prefix(model_file(origin, name), 1) is not None for name in names):
         message = f"`{origin}` is a name on the hub, but a local folder has the same path"
         help = f"write ./{origin} for the local folder"
         diagnostics.add(AMBIGUOUS_HUB_NAME, path, message, help=help, replace=f"./{origin}")
@@ -86,19 +82,46 @@ def model_folder_files(
         return {}
     files[f"{ROLE_PREFIX}config.json"] = config[0]
     weights = _weight_files(origin, request)
-    for name in (*(weights or ()), *_OPTIONAL_FILES):
-        where = posixpath.normpath(posixpath.join(origin, name))
-        digest = request.file_digest(where)
-        if digest is not None:
-            files[f"{ROLE_PREFIX}{name}"] = UserFile(path=where, sha256=digest)
-        elif request.problem_with(where) is not None:  # as in the cache of the hub, whose files are links
-            message, help = describe_missing_file(where, where, request)
-            diagnostics.add(FILE_NOT_FOUND, path, message, help=help)
-            return {}
+    others = _files_of(origin, (*(weights or ()), *_OPTIONAL_FILES), path, request, diagnostics)
+    if others is None:
+        return {}
+    files |= {f"{ROLE_PREFIX}{name}": file for name, file in others.items()}
     missing = [name for name in weights or (_SINGLE_FILE,) if f"{ROLE_PREFIX}{name}" not in files]
     if missing:
         message = f"the folder `{origin}` has no file `{missing[0]}`"
         diagnostics.add(NO_WEIGHTS, path, message, help="save the model in the safetensors format")
+    return files
+
+
+def tokenizer_folder_files(
+    origin: str, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics
+) -> dict[str, UserFile]:
+    """The files of the tokenizer, by role; missing files are reported."""
+    files = _files_of(origin, _TOKENIZER_FILES, path, request, diagnostics)
+    if files is None:
+        return {}
+    if not files.keys() & set(_VOCABULARY_FILES):
+        message = f"the folder `{origin}` has no file `tokenizer.json`"
+        diagnostics.add(
+            FILE_NOT_FOUND, path, message, help="save the tokenizer there, with `save_pretrained`"
+        )
+    return {f"{TOKENIZER_PREFIX}{name}": file for name, file in files.items()}
+
+
+def _files_of(
+    origin: str, names: Iterable[str], path: KeyPath, request: CompileRequest, diagnostics: Diagnostics
+) -> dict[str, UserFile] | None:
+    """The files of these names that a folder has; None after an error."""
+    files: dict[str, UserFile] = {}
+    for name in names:
+        where = model_file(origin, name)
+        digest = request.file_digest(where)
+        if digest is not None:
+            files[name] = UserFile(path=where, sha256=digest)
+        elif request.problem_with(where) is not None:  # as in the cache of the hub, whose files are links
+            message, help = describe_missing_file(where, where, request)
+            diagnostics.add(FILE_NOT_FOUND, path, message, help=help)
+            return None
     return files
 
 

@@ -6,7 +6,6 @@ from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_INIT, minimal_recipe
 from posttrain.compiler.facts.published_shapes import published_parts
-from posttrain.compiler.model_folders import is_folder
 from posttrain.compiler.model_json import model_file, read_model_json
 from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.text.compile_request import CompileRequest
@@ -18,6 +17,7 @@ from posttrain.spec.architectures.unsupported_checkpoints import (
     quantized_weights,
 )
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.origin_names import is_folder
 
 _SEES, _PLAIN = '{"model_type": "gemma3", "vision_config": {}}', '{"model_type": "qwen2"}'
 _QUANTIZED = '{"model_type": "qwen2", "quantization_config": {"quant_method": "gptq"}}'

@@ -3,24 +3,29 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from posttrain.compiler import model_folders
 from posttrain.compiler.facts.published_shapes import find_shape
 from posttrain.compiler.model_json import read_model_json
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.spec.architectures.model_shapes import Shape
 from posttrain.spec.chat_templates.builtin_templates import BuiltinTemplate, character_vocabulary
 from posttrain.spec.model_declaration import Model
+from posttrain.spec.origin_names import is_folder
 from posttrain.spec.tokenizer_declaration import Tokenizer
 
 
-def tokenizer_size(tokenizer: Tokenizer, template: BuiltinTemplate | None) -> int | None:
+def tokenizer_size(
+    tokenizer: Tokenizer, template: BuiltinTemplate | None, request: CompileRequest
+) -> int | None:
     """The number of embeddings that a model created with `init` has for its tokenizer.
 
     For the tokenizer of a published model it is an estimate: the number of embeddings of that model.
     """
+    if tokenizer.from_ is not None:
+        published = find_shape(tokenizer.from_)
+        rows = published.vocab if published is not None else _folder_tokens(tokenizer.from_, request)
+        return None if rows is None else tokenizer.grown_vocabulary(rows)
     if tokenizer.init is None:
-        published = find_shape(tokenizer.from_) if tokenizer.from_ is not None else None
-        return None if published is None else tokenizer.grown_vocabulary(published.vocab)
+        return None
     tokens = character_vocabulary(
         tokenizer.alphabet, tokenizer.added_tokens, template, tokenizer.added_special_tokens
     )
@@ -48,17 +53,23 @@ def estimated_vocabularies(models: Mapping[str, Model], request: CompileRequest)
         for name, model in models.items()
         if model.tokenizer is not None
         and model.tokenizer.init is None
-        and (model.from_ is None or (model.tokenizer.new_tokens and _used_rows(model, request) is None))
+        and (model.from_ is None or model.tokenizer.new_tokens)
+        and _used_rows(model, request) is None
     )
 
 
 def _used_rows(model: Model, request: CompileRequest) -> int | None:
-    """The number of embeddings that the tokenizer of a local folder uses; None if it is not known."""
+    """The number of embeddings that the tokenizer of a model uses; None if it is not known."""
     tokenizer = model.tokenizer
-    other = tokenizer is not None and tokenizer.from_ is not None
-    if model.from_ is None or other or not model_folders.is_folder(model.from_):
+    own = model.from_ if tokenizer is None or tokenizer.from_ is None else tokenizer.from_
+    return None if own is None else _folder_tokens(own, request)
+
+
+def _folder_tokens(origin: str, request: CompileRequest) -> int | None:
+    """The number of token ids of the tokenizer in a local folder; None if it is not known."""
+    if not is_folder(origin):
         return None
-    found = read_model_json(model.from_, "tokenizer.json", request)
+    found = read_model_json(origin, "tokenizer.json", request)
     added, inner = found.get("added_tokens"), found.get("model")
     vocabulary: Any = cast("dict[str, Any]", inner).get("vocab") if isinstance(inner, dict) else None
     if not isinstance(vocabulary, dict | list):

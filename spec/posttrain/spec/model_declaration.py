@@ -8,7 +8,7 @@ from posttrain.spec.adapter_declaration import Adapter
 from posttrain.spec.chat_templates.builtin_templates import BUILTIN_TEMPLATES
 from posttrain.spec.declaration_fields import Declaration
 from posttrain.spec.field_types import Pair, checked_by
-from posttrain.spec.origin_names import check_model_origin
+from posttrain.spec.origin_names import check_model_origin, is_folder
 from posttrain.spec.tokenizer_declaration import DEFAULT_INITIALIZATION, FieldPathError, Tokenizer
 
 
@@ -96,6 +96,8 @@ class Model(Declaration):
     )
 
     def check(self) -> None:
+        if self.from_ is not None and is_folder(self.from_):
+            self.refuse_without_effect("revision", "on a local folder")
         if self.init is not None and self.from_ is None:
             self.refuse_without_effect("revision", "without `from`")
             if self.tokenizer is not None and self.tokenizer.new_embeddings != DEFAULT_INITIALIZATION:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from posttrain.spec.declaration_fields import Declaration
 from posttrain.spec.field_types import Items, checked_by
-from posttrain.spec.origin_names import check_model_origin
+from posttrain.spec.origin_names import check_model_origin, is_folder
 
 Initialization = Literal["mean_resizing", "subtoken_mean"]
 DEFAULT_INITIALIZATION: Initialization = "mean_resizing"
@@ -44,7 +44,8 @@ class Tokenizer(Declaration):
     from_: Annotated[str, checked_by(check_model_origin)] | None = Field(
         default=None,
         alias="from",
-        description="Hub name or path of the tokenizer. Default: the model's own.",
+        description="Tokenizer to load: ORG/NAME on the hub, or a folder relative to the recipe, written"
+        " ./NAME. Default: the model's own.",
     )
     revision: str | None = Field(default=None, description="Revision on the hub.")
     added_tokens: Annotated[Items[str], checked_by(check_added_tokens)] = Field(
@@ -107,6 +108,8 @@ class Tokenizer(Declaration):
                 self.refuse_without_effect(name, "with `init`, which builds the tokenizer")
         if self.from_ is None:
             self.refuse_without_effect("revision", "without `from`")
+        elif is_folder(self.from_):
+            self.refuse_without_effect("revision", "on a local folder")
         if self.init is not None:
             self._check_alphabet()
         elif not self.new_tokens:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.checks.training_examples import training_example
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
-from posttrain.compiler.model_folders import is_folder
 from posttrain.compiler.model_json import read_model_json
 from posttrain.compiler.resolution.name_resolution import Ref, ResolvedRecipe
 from posttrain.compiler.resolution.references import inference_models
@@ -19,6 +18,7 @@ from posttrain.spec.declaration_fields import is_explicitly_set
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.eval_stages import Benchmark, Evaluate
 from posttrain.spec.extension import Catalog
+from posttrain.spec.origin_names import is_folder
 from posttrain.spec.train_stage import Train
 
 _LORA = "{train: sft, model: base, data: sums.train, adapter: {r: 16}}"

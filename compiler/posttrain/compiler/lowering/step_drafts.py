@@ -9,13 +9,13 @@ from posttrain.compiler.lowering.draft_parts import (
     step_input,
 )
 from posttrain.compiler.lowering.stage_drafts import STAGE_DRAFTERS
-from posttrain.compiler.model_folders import is_folder
 from posttrain.compiler.model_templates import ChosenTemplate
 from posttrain.compiler.placement.stage_placement import StagePlacement
 from posttrain.compiler.seeds import seed_for
 from posttrain.compiler.semantic_checks import CheckedRecipe
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.spec.chat_templates.builtin_templates import BUILTIN_TEMPLATES
+from posttrain.spec.origin_names import is_folder
 from posttrain.spec.plan import Resources
 from posttrain.spec.process_variables import HUB_CREDENTIAL
 from posttrain.spec.step_params.artifact_params import BuiltinTemplateParams, ModelStepParams
@@ -38,9 +38,8 @@ def draft_step(node: str, checked: CheckedRecipe, request: CompileRequest) -> Dr
 def _draft_model(name: str, checked: CheckedRecipe) -> Draft:
     model = checked.resolved.recipe.models[name]
     tokenizer = model.tokenizer
-    hub = [(model.from_, model.revision)] if model.from_ and not is_folder(model.from_) else []
-    if tokenizer is not None and tokenizer.from_:
-        hub.append((tokenizer.from_, tokenizer.revision))
+    origins = [model, *([] if tokenizer is None else [tokenizer])]
+    hub = [(one.from_, one.revision) for one in origins if one.from_ and not is_folder(one.from_)]
     return Draft(
         kind="model",
         entry=("verb", "model"),

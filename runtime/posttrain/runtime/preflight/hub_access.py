@@ -9,6 +9,7 @@ from posttrain.runtime.plan_params import read_step_params
 from posttrain.runtime.preflight.finding import Finding, error, warning
 from posttrain.runtime.preflight.scope import Probe, Scope
 from posttrain.runtime.process_environment import resolve_secrets
+from posttrain.spec.origin_names import is_folder
 from posttrain.spec.plan import Step
 from posttrain.spec.process_variables import HUB_CREDENTIAL
 from posttrain.spec.record import record
@@ -17,7 +18,6 @@ from posttrain.spec.step_params.data_params import DataStepParams
 from posttrain.spec.step_params.eval_params import BenchmarkStepParams
 
 _SECONDS = 10.0  # time limit of a request
-_LOCAL_FILE_PREFIX = "model/"  # role of a file of a local model
 _TRUE = ("1", "on", "yes", "true")
 
 
@@ -47,12 +47,11 @@ def _repositories(step: Step) -> Iterator[_Repository]:
     """The repositories that a step reads."""
     params = read_step_params(step)
     if isinstance(params, ModelStepParams):
-        is_local = any(role.startswith(_LOCAL_FILE_PREFIX) for role in step.files)
-        if params.from_ is not None and not is_local:
+        if params.from_ is not None and not is_folder(params.from_):
             yield _Repository("model", params.from_, params.revision)
-        if params.tokenizer is not None and params.tokenizer.from_ is not None:
-            tokenizer = params.tokenizer
-            yield _Repository("model", tokenizer.from_ or "", tokenizer.revision, "tokenizer_config.json")
+        tokenizer = params.tokenizer
+        if tokenizer is not None and tokenizer.from_ is not None and not is_folder(tokenizer.from_):
+            yield _Repository("model", tokenizer.from_, tokenizer.revision, "tokenizer_config.json")
     elif isinstance(params, DataStepParams) and params.source is not None and params.source.name == "hub":
         values = params.source.params
         yield _Repository("dataset", str(values["name"]), str(values.get("revision", "main")))

@@ -1,6 +1,7 @@
 """The verb `model`: creates a declared model with random weights, or copies it from a hub or a folder."""
 
 import os
+import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +28,7 @@ from posttrain.spec.extension import Verb
 from posttrain.spec.model_declaration import RandomInit
 from posttrain.spec.model_files import MAX_FILE_BYTES
 from posttrain.spec.process_variables import HUB_CREDENTIAL
-from posttrain.spec.step_params.artifact_params import BuiltinTemplateParams, ModelStepParams
+from posttrain.spec.step_params.artifact_params import ModelStepParams
 from posttrain.spec.tokenizer_declaration import Tokenizer
 
 EXTENSION = Verb(
@@ -37,8 +38,8 @@ EXTENSION = Verb(
     stack=("torch", "transformers", "tokenizers", "safetensors"),
     preload=("torch", "transformers.modeling_utils"),
 )
-# The role of a file of a local model is this prefix and the file's name.
-_FILE_ROLE_PREFIX = "model/"
+# The role of a file of a local model or tokenizer is this prefix and the file's name.
+_FILE_ROLE_PREFIX, _TOKENIZER_ROLE_PREFIX = "model/", "tokenizer/"
 # Configuration, tokenizer and safetensors. No code and no pickled weights.
 _FORMER_TOKEN_FILES = ("special_tokens_map.json", "added_tokens.json")
 _ALLOWED_FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "tokenizer*")
@@ -59,7 +60,7 @@ def _initialize_random(context: StepContext[ModelStepParams], init: RandomInit) 
 
     params = context.params
     assert params.tokenizer is not None, "the compiler checks that a random model has a tokenizer"
-    tokenizer = _tokenizer(params.tokenizer, params.builtin_template)
+    tokenizer = _tokenizer(context, params.tokenizer)
     if params.tokenizer.init is None:
         add_tokens(tokenizer, params.tokenizer)
     _set_template(context, tokenizer, add_tokens=True)
@@ -80,14 +81,8 @@ def _copy_published(context: StepContext[ModelStepParams], name: str) -> None:
     from posttrain.runtime.models import model_origin
 
     params = context.params
-    local_files = {
-        role.removeprefix(_FILE_ROLE_PREFIX): path
-        for role, path in context.files.items()
-        if role.startswith(_FILE_ROLE_PREFIX)
-    }
-    revision = None if local_files else _fetch(context.out, name, params.revision)
-    for file, path in local_files.items():
-        os.link(path, context.out / file)  # both are in the step's work directory
+    is_local = _link_files(context, _FILE_ROLE_PREFIX, context.out)
+    revision = None if is_local else _fetch(context.out, name, params.revision)
     check_published(context.out, name)
     added, embeddings = _change_tokenizer(context), None
     if added is not None or params.dtype != "auto":
@@ -112,7 +107,7 @@ def _change_tokenizer(context: StepContext[ModelStepParams]) -> AddedTokens | No
         return None
     declared = params.tokenizer or Tokenizer()
     replaced = declared.init is not None or declared.from_ is not None
-    tokenizer = _tokenizer(declared, params.builtin_template) if replaced else _own_tokenizer(context.out)
+    tokenizer = _tokenizer(context, declared) if replaced else _own_tokenizer(context.out)
     added = (
         add_tokens(tokenizer, declared)
         if declared.init is None
@@ -138,14 +133,31 @@ def _write_named_tokens(context: StepContext[ModelStepParams]) -> None:
         set_padding(context.out, tokenizer)
 
 
-def _tokenizer(declared: Tokenizer, chosen: BuiltinTemplateParams | None) -> Any:
+def _link_files(context: StepContext[ModelStepParams], prefix: str, folder: Path) -> bool:
+    """Put the user files of a role into a folder. Returns whether there are any."""
+    files = {
+        role.removeprefix(prefix): path for role, path in context.files.items() if role.startswith(prefix)
+    }
+    for name, path in files.items():
+        os.link(path, folder / name)  # both are in the step's work directory
+    return bool(files)
+
+
+def _tokenizer(context: StepContext[ModelStepParams], declared: Tokenizer) -> Any:
+    """The tokenizer that the recipe declares instead of the model's own."""
     from posttrain.runtime.models.character_tokenizer import build_character_tokenizer
 
     if declared.init == "characters":
+        chosen = context.params.builtin_template
         template = find_template(chosen) if chosen is not None else None
         return build_character_tokenizer(
             declared.alphabet, declared.added_tokens, template, declared.added_special_tokens
         )
+    folder = context.work / "scratch" / "tokenizer"
+    shutil.rmtree(folder, ignore_errors=True)  # of an attempt before
+    folder.mkdir(parents=True)
+    if _link_files(context, _TOKENIZER_ROLE_PREFIX, folder):
+        return _own_tokenizer(folder)
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(declared.from_, revision=declared.revision)
