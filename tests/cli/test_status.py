@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.recipe_command import TINY_RECIPE, run_command
+from tests.recipe_command import TINY_RECIPE, product_path, run_command
 
 from posttrain.cli.results import result_data, result_lines
 from posttrain.runtime.event_tail import last_metrics
@@ -53,10 +53,18 @@ def test_the_log_of_a_step_is_printed_and_an_empty_one_is_explained(home: Path) 
     assert (trained.returncode, trained.stderr) == (0, "")
     assert not re.search(r"\d+%\|", trained.stdout)
     assert re.search(r"^step \d+  loss \d", trained.stdout, re.MULTILINE)
-    raw = run_command("logs", "sft", "--home", home, "--raw").stdout
-    assert re.search(r"\d+%\|", raw)
-    assert "step 1 " not in raw
     assert "did you mean `sft`" in run_command("logs", "stf", "--home", home).stderr
+
+
+@pytest.mark.slow
+def test_a_log_has_its_progress_bars_only_on_request(home: Path) -> None:
+    bar = "Map:  40%|####      | 4/10 [00:01<00:02,  2.9 examples/s]\n"
+    with (product_path(home, "sft").parent / "record" / "log").open("a") as log:
+        log.write(bar)
+    assert bar not in run_command("logs", "sft", "--home", home).stdout
+    raw = run_command("logs", "sft", "--home", home, "--raw").stdout
+    assert bar in raw
+    assert "step 1 " not in raw
 
 
 @pytest.mark.slow
