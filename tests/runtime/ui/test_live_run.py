@@ -1,5 +1,7 @@
 """The page of a run that is not over."""
 
+import threading
+
 from posttrain.runtime.store.file_locks import acquire_lock
 from posttrain.runtime.ui import live_run
 from posttrain.runtime.ui.live_run import LiveRun
@@ -63,10 +65,12 @@ def test_a_long_file_is_read_by_a_thread(run_builder, make, monkeypatch):
     monkeypatch.setattr("posttrain.runtime.ui.event_follower._PIECE_BYTES", 20_000)
     run_builder.begin(make.step("sft"))
     run_builder.work("sft", [("metrics", {"step": s, "values": {"loss": 1 / s}}) for s in range(1, 2_000)])
-    live = make_live(run_builder)
+    live, may_read, read_rest = make_live(run_builder), threading.Event(), LiveRun._read_rest
+    monkeypatch.setattr(LiveRun, "_read_rest", lambda self: may_read.wait(60) and read_rest(self))
     first = live.blocks()
     assert "Reading the events" in first["now"]
     assert live._reader is not None
+    may_read.set()
     live._reader.join(60)
     blocks = live.blocks()
     assert "Reading the events" not in blocks["now"]

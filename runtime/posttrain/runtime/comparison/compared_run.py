@@ -1,5 +1,6 @@
 """A run of a comparison, with everything that the comparison shows of it."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,11 @@ def read_compared_runs(runs: Sequence[tuple[Home, Path]]) -> list[ComparedRun]:
 def _read(mark: str, home: Home, run: Path) -> ComparedRun:
     record = read_run(home, run, completions=False)
     return ComparedRun(
-        mark=mark, folder=run, record=record, labels=read_labels(run), secrets=run_secrets(record.plan)
+        mark=mark,
+        folder=run,
+        record=record,
+        labels=read_labels(run),
+        secrets=run_secrets(record.plan, os.environ),
     )
 
 

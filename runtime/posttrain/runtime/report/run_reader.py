@@ -43,12 +43,13 @@ class _JournalData:
 def read_run(
     home: Home,
     run: Path,
-    environment: Mapping[str, str] = os.environ,
+    environment: Mapping[str, str] | None = None,
     *,
     read_events: EventReader = read_step_events,
     completions: bool = True,
 ) -> RunRecord:
     """Read everything that the report of a run shows, with or without the completions of evals."""
+    environment = os.environ if environment is None else environment
     journal = _read_journal(run / "journal.sqlite")
     read_errors = [journal.error] if journal.error else []
     plan = load_plan(run)
@@ -71,7 +72,7 @@ def read_run(
     return add_completions(found, source.secrets) if completions else found
 
 
-def run_secrets(plan: Plan, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+def run_secrets(plan: Plan, environment: Mapping[str, str]) -> tuple[str, ...]:
     """The values that must not appear in what a page shows of a run."""
     names = {name for step in plan.steps for name in step.secrets}
     resolved = resolve_secrets(tuple(sorted(names)), environment).values()

@@ -38,10 +38,10 @@ class LiveRun:
     """Renders a run again and again, and reads only what was appended to its events."""
 
     def __init__(
-        self, home: Home, folder: Path, gpus: GpuMonitor, environment: Mapping[str, str] = os.environ
+        self, home: Home, folder: Path, gpus: GpuMonitor, environment: Mapping[str, str] | None = None
     ) -> None:
         self.home, self.folder = home, folder
-        self._gpus, self._environment = gpus, environment
+        self._gpus, self._environment = gpus, os.environ if environment is None else environment
         self._followers: dict[Path, EventFollower] = {}
         self._deadline = 0.0
         self._reader: threading.Thread | None = None
