@@ -200,6 +200,10 @@ def _check_across_stages(found: CheckedRecipe, request: CompileRequest, diagnost
     known = known_templates(resolved, found.templates, request.read)
     check_ignored_template_arguments(resolved, found.rows, found.lineages, known, diagnostics)
     check_named_parts(resolved, found.rows, diagnostics)
+    if any(one.window_rows is not None for one in found.rows.values()):
+        from posttrain.compiler.checks.streaming import check_streaming
+
+        check_streaming(resolved, found.rows, trained, request.catalog, diagnostics)
     check_leakage(resolved, found.gates, diagnostics)
     check_inloop_evals(resolved, found.trainings, found.evals, found.held_out, diagnostics)
     asked = {

@@ -164,6 +164,8 @@ class Method(Extension):
     eval_metrics: tuple[EvalMetric, ...] = ()
     # Whether its loss can leave out single turns of the assistant.
     turn_weights: bool = False
+    # Whether it can train on a streamed dataset, of which it has one window of rows at a time.
+    streams_rows: bool = False
     # Whether such an evaluation computes a micro-batch of rows at a time, and not each row alone.
     batched_evaluation: Callable[[Any], bool] = lambda _: False
 
@@ -208,6 +210,9 @@ class Source(Extension):
     network: bool = False
     # Environment variables with secrets that it reads, such as the token of the hub.
     secrets: tuple[str, ...] = ()
+    # The number of rows of a window if a training stage reads the files itself, window after window; None if
+    # the dataset has all rows. `hub` is the only source with it.
+    window_rows: Callable[[Any], int | None] = lambda _: None
 
 
 @record(kw_only=True)
@@ -222,6 +227,9 @@ class DataOp(Extension):
     # upper bound.
     rows: Callable[[Any, int | None], int | None] = lambda _params, rows: rows
     exact: bool = False
+    # Whether what becomes of a row does not depend on other rows, so that a window of a streamed dataset is
+    # enough.
+    row_by_row: bool = False
     # User files that the rows depend on. If there are any, `run` gets their paths by name as last argument.
     files: Callable[[Any], Sequence[str]] = lambda _: ()
     # The name of another dataset that the step reads, and the check of that dataset's columns.

@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 COMMIT = "a" * 40
 
@@ -51,6 +51,17 @@ def _response(repositories: Repositories, path: str) -> bytes | None:
     return None
 
 
+def _files_of(repositories: Repositories, path: str) -> Mapping[str, bytes]:
+    return next(
+        (
+            files
+            for (kind, name), files in repositories.items()
+            if path.startswith(f"/api/{kind}/{name}/paths-info/")
+        ),
+        {},
+    )
+
+
 def _handler(repositories: Repositories, token: str | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
@@ -71,6 +82,15 @@ def _handler(repositories: Repositories, token: str | None) -> type[BaseHTTPRequ
         def do_GET(self) -> None:
             self.answer()
 
+        def do_POST(self) -> None:
+            """Describe the files that a client names."""
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            names = parse_qs(body.decode()).get("paths", []) or json.loads(body)["paths"]
+            path = unquote(self.path.partition("?")[0]) if _is_allowed(self, token) else ""
+            files = _files_of(repositories, path)
+            found = [one for one in list_files(files, "") if one["path"] in names and one["type"] == "file"]
+            self.send(json.dumps(found).encode() if files else None)
+
         def do_HEAD(self) -> None:
             self.answer()
 
@@ -88,10 +108,21 @@ def list_files(files: Mapping[str, bytes], folder: str) -> list[dict[str, Any]]:
     """All files below a folder, and for the root also its folders."""
     inside = {name: data for name, data in files.items() if not folder or name.startswith(f"{folder}/")}
     entries = [
-        {"type": "file", "oid": hashlib.sha1(data).hexdigest(), "size": len(data), "path": name}
+        {"type": "file", "oid": git_digest(data), "size": len(data), "path": name, **_large(name, data)}
         for name, data in inside.items()
     ]
     folders = {name.partition("/")[0] for name in files if "/" in name} if not folder else set()
     return entries + [
         {"type": "directory", "oid": "0" * 40, "size": 0, "path": name} for name in sorted(folders)
     ]
+
+
+def git_digest(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+def _large(name: str, data: bytes) -> dict[str, Any]:
+    """What the hub says about files that Git LFS has."""
+    if not name.endswith(".parquet"):
+        return {}
+    return {"lfs": {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 130}}

@@ -41,6 +41,8 @@ class CompiledDataset:
     files: Mapping[str, UserFile] = field(default_factory=dict[str, UserFile])
     # Whether the rows of the source cannot change.
     pinned: bool = True
+    # The rows of a window, if a training stage reads the rows window by window.
+    window_rows: int | None = None
 
 
 def check_datasets(
@@ -137,6 +139,7 @@ def _compile_dataset(
         extensions=tuple(used),
         files=files,
         pinned=start.pinned,
+        window_rows=start.window_rows,
     )
 
 
@@ -227,6 +230,7 @@ def _from_source(
         extensions=(source,),
         files=files,
         pinned=source.pinned(params),
+        window_rows=source.window_rows(params),
     )
 
 

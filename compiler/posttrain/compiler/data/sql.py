@@ -46,7 +46,7 @@ def check_expression(expression: str) -> None:
         if 'at or near ")"' in message and expression.count("(") == expression.count(")"):
             message = "the expression is incomplete"
         raise SqlError(message) from None
-    if len(statements) != 1 or ";" in _strip_literals(expression):
+    if len(statements) != 1 or ";" in strip_literals(expression):
         raise SqlError("this is more than one expression")
 
 
@@ -102,7 +102,8 @@ def database() -> Any:
     )
 
 
-def _strip_literals(expression: str) -> str:
+def strip_literals(expression: str) -> str:
+    """An expression without its texts and quoted names."""
     return re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", "", expression)
 
 

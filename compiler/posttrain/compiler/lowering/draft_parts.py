@@ -91,6 +91,20 @@ def with_reward(draft: Draft, graph: RewardGraph | None) -> Draft:
     )
 
 
+def with_streamed_rows(draft: Draft, name: str, checked: CheckedRecipe) -> Draft:
+    """The draft of a training stage: if its data is streamed, the stage reads the source itself."""
+    ref = checked.resolved.refs[f"stage:{name}", "data"]
+    rows = checked.rows.get(ref.name) if ref.kind == "dataset" else None
+    if rows is None or rows.window_rows is None or rows.source is None:
+        return draft
+    network = draft.resources.network or rows.source.network
+    return replace(
+        draft,
+        secrets=tuple(sorted({*draft.secrets, *rows.source.secrets})),
+        resources=draft.resources.model_copy(update={"network": network}),
+    )
+
+
 def endpoint_access(graph: RewardGraph | None, config: InferenceConfig) -> dict[str, EndpointAccess]:
     """The connection settings of all endpoints of a step that generates."""
     return {**(graph.endpoint_access() if graph else {}), **config.endpoint_access()}

@@ -17,6 +17,7 @@ from posttrain.compiler.lowering.draft_parts import (
     with_environment,
     with_inference,
     with_reward,
+    with_streamed_rows,
 )
 from posttrain.compiler.lowering.launch_key import TrainingOnLaunch, launch_key_parts
 from posttrain.compiler.resolution.lineage import Lineage, trains_in_float32
@@ -88,9 +89,8 @@ def _train(name: str, stage: Train, checked: CheckedRecipe) -> Draft:
         ),
         expect=_expected_facts(name, checked),
     )
-    return _with_inloop_evals(
-        with_environment(with_reward(drafted, graph), environment), name, evals, checked
-    )
+    whole = with_environment(with_reward(drafted, graph), environment)
+    return _with_inloop_evals(with_streamed_rows(whole, name, checked), name, evals, checked)
 
 
 def _adapter_options(name: str, checked: CheckedRecipe) -> AdapterOptions | None:

@@ -90,6 +90,7 @@ def _draft_dataset(name: str, checked: CheckedRecipe) -> Draft:
             operations=rows.operations,
             seed=seed_for(checked.resolved.recipe.seed, owner),
             columns=rows.table.columns,
+            window_rows=rows.window_rows,
         ),
         used=rows.extensions,
         inputs=inputs,

@@ -47,6 +47,7 @@ EXTENSION = DataOp(
     columns=columns,
     exact=True,
     stack=("duckdb",),
+    row_by_row=True,
 )
 
 

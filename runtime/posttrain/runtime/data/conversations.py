@@ -106,6 +106,7 @@ EXTENSION = DataOp(
     exact=True,
     version=3,
     stack=("duckdb",),
+    row_by_row=True,
 )
 
 

@@ -45,6 +45,7 @@ EXTENSION = DataOp(
     columns=columns,
     exact=True,
     stack=("duckdb",),
+    row_by_row=True,
 )
 
 

@@ -19,6 +19,7 @@ EXTENSION = DataOp(
     params=MaxLength,
     columns=check_length_columns,
     stack=("duckdb",),
+    row_by_row=True,
 )
 
 

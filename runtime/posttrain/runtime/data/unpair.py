@@ -38,6 +38,7 @@ EXTENSION = DataOp(
     rows=lambda _params, rows: None if rows is None else 2 * rows,
     exact=True,
     stack=("duckdb",),
+    row_by_row=True,
 )
 
 

@@ -1,7 +1,8 @@
 """Supervised fine-tuning (SFT): trains the model on the completions of a dataset."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -11,6 +12,11 @@ from posttrain.runtime.training.step_arithmetic import row_arguments, row_schedu
 from posttrain.runtime.training.training_params import HEAVY_IMPORTS, STACK, RowParams, key_neutral_params
 from posttrain.spec.extension import EvalMetric, Footprint, Method, Schedule
 from posttrain.spec.step_params.train_params import TrainStepParams
+
+if TYPE_CHECKING:
+    from posttrain.runtime.training.sft_rows import SftRows
+    from posttrain.runtime.training.trainer_dataset import RowSource
+    from posttrain.runtime.training.training_loop import TrainingLoop
 
 
 class SftParams(RowParams):
@@ -65,6 +71,7 @@ EXTENSION = Method(
     ),
     batched_evaluation=lambda params: not params.packing,
     turn_weights=True,
+    streams_rows=True,
 )
 
 
@@ -73,6 +80,7 @@ def run(context: StepContext[TrainStepParams]) -> None:
     from trl.trainer.sft_trainer import SFTTrainer
 
     from posttrain.runtime.models.model_loader import load_for_training
+    from posttrain.runtime.streams.row_stream import is_stream
     from posttrain.runtime.training.sft_rows import load_sft_rows
     from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
     from posttrain.runtime.training.validate_tokenized import context_length
@@ -81,8 +89,11 @@ def run(context: StepContext[TrainStepParams]) -> None:
 
     params = read_extension_params(SftParams, context.params.params)
     start = load_for_training(context)
-    rows = load_sft_rows(context, start.tokenizer, loss_on_all=params.loss_on == "all")
-    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(rows.training)), start)
+    load = partial(load_sft_rows, context, start.tokenizer, loss_on_all=params.loss_on == "all")
+    rows = None if is_stream(context.inputs["data"]) else load()
+    # A stage with a streamed dataset has `max_steps`.
+    planned = resolve_schedule(schedule, params, 0 if rows is None else len(rows.training))
+    loop = TrainingLoop(context, params, planned, start)
     own: dict[str, Any] = {
         **row_arguments(params, context_length(start.model)),
         "packing": params.packing,
@@ -91,10 +102,32 @@ def run(context: StepContext[TrainStepParams]) -> None:
         "completion_only_loss": False,
     }
     patch_training_templates()
-    trainer_class = unrepeated_rows_trainer(SFTTrainer)
+    if rows is None:
+        rows = _stream_rows(loop, load, SFTConfig(**loop.arguments(own)))
     trainer = loop.build_trainer(
-        trainer_class, SFTConfig, rows.training, own, rows.held_out, partial(rows.tokenize, stop=context.stop)
+        unrepeated_rows_trainer(SFTTrainer),
+        SFTConfig,
+        rows.training,
+        own,
+        rows.held_out,
+        partial(rows.tokenize, stop=context.stop),
     )
     if params.packing:
         loop.replan(trainer, resolve_schedule(schedule, params, len(trainer.train_dataset)))
     loop.run(trainer, rows.training)
+
+
+def _stream_rows(loop: "TrainingLoop", load: Callable[..., "SftRows"], args: Any) -> "SftRows":
+    """Let the loop train on streamed rows. Returns the window of its first row, to build a trainer with."""
+    from posttrain.runtime.training.row_preparation import TRAINING_NAME
+    from posttrain.runtime.training.streamed_rows import StreamedRows
+
+    def prepare(window: "RowSource") -> Any:
+        rows = load(window=window, held_out_rows=False)
+        return rows.tokenize(rows.training, TRAINING_NAME, args)
+
+    batch = loop.schedule.rows_per_step
+    loop.stream = StreamedRows(loop.context, prepare, steps=loop.schedule.steps, batch=batch)
+    if loop.resume_checkpoint is not None:
+        loop.stream.restore(loop.resume_checkpoint)
+    return load(window=loop.stream.window_of(loop.step * batch))

@@ -1,12 +1,12 @@
 """Reads files of rows into the database, with the declared type for each column."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.duckdb_files import compression_of, load_parquet, open_for_duckdb
+from posttrain.runtime.duckdb_files import compression_of, load_parquet, open_for_duckdb, write_parquet
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.sources.column_casting import (
     check_columns_exist,
@@ -40,14 +40,30 @@ def read_files(
 
 
 def _json(connection: Any, path: Path, kind: str, columns: Columns) -> None:
-    json_columns = "{" + ", ".join(f"{_sql_string(name)}: 'JSON'" for name in columns) + "}"
     with open_for_duckdb([path]) as files:
         connection.execute(
-            "CREATE OR REPLACE TABLE input_rows AS SELECT * FROM read_json(?,"
-            f" format='{_JSON_FORMATS[kind]}', compression='{compression_of(path)}', columns={json_columns})",
-            [files],
+            f"CREATE OR REPLACE TABLE input_rows AS SELECT * FROM {_json_table(path, kind, columns)}", [files]
         )
     load_json_columns(connection, "input_rows", columns)
+
+
+def _json_table(path: Path, kind: str, columns: Iterable[str]) -> str:
+    """The rows of a JSON file in SQL, with each value as JSON. The parameter is the list of files."""
+    listed = ", ".join(f"{_sql_string(name)}: 'JSON'" for name in columns)
+    options = f"format='{_JSON_FORMATS[kind]}', compression='{compression_of(path)}', columns={{{listed}}}"
+    return f"read_json($1, {options})"
+
+
+def copy_json(path: Path, columns: Sequence[str], target: Path) -> None:
+    """Copy columns of a file of JSON objects, each value as JSON text, to a Parquet file."""
+    import duckdb
+
+    listed = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in map(quote_identifier, columns))
+    connection = duckdb.connect(":memory:", config={"threads": "1"})
+    with open_for_duckdb([path]) as files:
+        query = f"SELECT {listed} FROM {_json_table(path, 'json', columns)}"
+        write_parquet(connection, query, [files], target)
+    connection.close()
 
 
 def _delimited(connection: Any, path: Path, kind: str, columns: Columns) -> None:

@@ -1,11 +1,13 @@
 """Source `hub`: rows of a dataset on the Hugging Face Hub."""
 
 import re
+from operator import not_
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from posttrain.runtime.errors import StepError
+from posttrain.runtime.sources.hub_errors import error_line, unknown_dataset, unreachable_hub
 from posttrain.runtime.step_context import StepContext
 from posttrain.spec.column_types import check_column_types
 from posttrain.spec.extension import Params, Source
@@ -13,6 +15,11 @@ from posttrain.spec.field_types import checked_by
 from posttrain.spec.process_variables import HUB_CREDENTIAL
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_WINDOW_ROWS = 50_000
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
 
 
 class Hub(Params):
@@ -29,6 +36,25 @@ class Hub(Params):
     columns: Annotated[dict[str, str], Field(min_length=1), checked_by(check_column_types)] = Field(
         description="The columns to read, with their types. A column that does not fit its type is an error.",
     )
+    streaming: bool = Field(
+        default=False,
+        exclude_if=not_,
+        description="Download the files one after the other while a stage trains on their rows, for datasets"
+        " that are larger than the disk. The stage needs `max_steps`.",
+    )
+    window_rows: int | None = Field(
+        default=None,
+        ge=1000,
+        exclude_if=_is_none,
+        description="With `streaming`: the number of consecutive rows that are prepared together, and in"
+        " which the order is random. Default: 50,000.",
+    )
+
+    def check(self) -> None:
+        if not self.streaming:
+            self.refuse_without_effect("window_rows", "without `streaming: true`")
+        if self.streaming and not re.fullmatch(r"[\w.-]+", self.split):
+            raise ValueError("split must be the name of one split with `streaming: true`, without a slice")
 
 
 EXTENSION = Source(
@@ -41,6 +67,7 @@ EXTENSION = Source(
     secrets=(HUB_CREDENTIAL,),
     stack=("datasets", "duckdb"),
     version=2,
+    window_rows=lambda params: (params.window_rows or _WINDOW_ROWS) if params.streaming else None,
 )
 
 
@@ -64,19 +91,17 @@ def run(params: Hub, context: StepContext, connection: Any) -> None:
 
 def _load_dataset(params: Hub) -> Any:
     from datasets import load_dataset
+    from datasets.exceptions import DatasetsError
 
     try:
         return load_dataset(params.name, params.config, split=params.split, revision=params.revision)
     except (ConnectionError, TimeoutError) as error:
-        raise StepError(
-            f"cannot reach the Hugging Face Hub: {_error_line(error)}", "try again later", retriable=True
-        ) from None
+        raise unreachable_hub(error) from None
     except (ValueError, OSError) as error:  # no such dataset, revision, configuration or split
+        raise unknown_dataset(params.name, error) from None
+    except DatasetsError as error:  # a file that cannot be read
+        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
         raise StepError(
-            f"cannot load the dataset `{params.name}`: {_error_line(error)}",
-            "check its `name`, `revision`, `config` and `split`",
+            f"cannot read the files of the dataset `{params.name}`: {error_line(cause)}",
+            "check its files on the Hub, or use another `revision`",
         ) from None
-
-
-def _error_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"

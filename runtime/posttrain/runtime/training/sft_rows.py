@@ -16,7 +16,7 @@ from posttrain.runtime.training.row_preparation import (
 )
 from posttrain.runtime.training.row_tokenization import tokenize_rows, tokenizer_key
 from posttrain.runtime.training.sft_tokenization import SftEncoder
-from posttrain.runtime.training.trainer_dataset import check_same_columns, prepare_rows
+from posttrain.runtime.training.trainer_dataset import RowSource, check_same_columns, prepare_rows
 from posttrain.runtime.training.turn_weights import check_weights, has_weights
 from posttrain.runtime.training.validate_tokenized import check_tokens_left
 from posttrain.runtime.trl_compat.row_packing import pack_rows
@@ -67,11 +67,19 @@ class SftRows:
         return _shuffled(data, seed)
 
 
-def load_sft_rows(context: StepContext[TrainStepParams], tokenizer: Any, *, loss_on_all: bool) -> SftRows:
+def load_sft_rows(
+    context: StepContext[TrainStepParams],
+    tokenizer: Any,
+    *,
+    loss_on_all: bool,
+    window: RowSource | None = None,
+    held_out_rows: bool = True,
+) -> SftRows:
+    """The rows of a stage, or those of a `window` of its streamed rows."""
     prepare = partial(prepare_rows, context, tokenizer, keep_weights=True)
-    training = prepare(look=_sft_look(loss_on_all, before=0))
+    training = prepare(look=_sft_look(loss_on_all, before=0), given=window)
     held_out = None
-    if HELD_OUT_ROLE in context.inputs:
+    if held_out_rows and HELD_OUT_ROLE in context.inputs:
         held_out = prepare(role=HELD_OUT_ROLE, look=_sft_look(loss_on_all, before=len(training)))
         check_same_columns(held_out.data, training.data)
     every = [rows for rows in (training, held_out) if rows is not None]

@@ -8,7 +8,8 @@ import random
 from array import array
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.catalog import CATALOG
@@ -26,9 +27,17 @@ from posttrain.runtime.training.row_preparation import (
 )
 from posttrain.runtime.training.validate_rows import match_columns
 from posttrain.runtime.training_rows.arrow_cache import cache_folder
-from posttrain.runtime.training_rows.parquet_rows import map_rows
+from posttrain.runtime.training_rows.parquet_rows import MappedRows, map_rows
 from posttrain.spec.extension import Method
 from posttrain.spec.step_params.train_params import HELD_OUT_ROLE, TrainStepParams
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """Rows that are mapped into memory, and the folder for what is prepared of them."""
+
+    rows: MappedRows
+    cache: Path
 
 
 def training_rows(
@@ -69,14 +78,19 @@ def prepare_rows(
     pairs_apart: bool = False,
     keep_weights: bool = False,
     look: RowLook | None = None,
+    given: RowSource | None = None,
 ) -> PreparedRows:
     """Return the rows that a stage trains on or evaluates, with the columns that its method reads.
 
     Text becomes messages if the model uses a chat template. `pairs_apart` makes two labeled completions of
-    each pair. Messages keep the weights of their turns only with `keep_weights`.
+    each pair. Messages keep the weights of their turns only with `keep_weights`. The rows are those of the
+    product in `role`, unless they are `given`.
     """
-    cache = cache_folder(context)
-    source = map_rows(context.inputs[role], context.part(role), cache)
+    if given is None:
+        cache = cache_folder(context)
+        source = map_rows(context.inputs[role], context.part(role), cache)
+    else:
+        source, cache = given.rows, given.cache
     if len(source.table) == 0:
         raise StepError(
             "the dataset has no rows" if role == "data" else "the dataset of `evaluate.data` has no rows",
@@ -97,7 +111,7 @@ def prepare_rows(
         keep_weights=keep_weights,
         look=look,
     )
-    return prepare_table(preparation, cache, context.stop)
+    return prepare_table(preparation, cache, context.stop if given is None else None)
 
 
 def shuffle_rows(rows: PreparedRows, seed: int) -> PreparedRows:

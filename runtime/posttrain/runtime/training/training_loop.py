@@ -38,6 +38,7 @@ from posttrain.runtime.training.step_arithmetic import (
     evaluation_arguments,
     resolve_learning_rate,
 )
+from posttrain.runtime.training.streamed_rows import StreamedRows
 from posttrain.runtime.training.throughput import Throughput
 from posttrain.runtime.training.trainer_callback import build_callback
 from posttrain.runtime.training.trainer_dataset import rejected_rows_named
@@ -48,6 +49,7 @@ from posttrain.runtime.trl_compat.last_step_resume import TrainingComplete, run_
 from posttrain.runtime.trl_compat.row_metrics import recording_trainer
 from posttrain.runtime.trl_compat.row_weighting import row_weighting_trainer
 from posttrain.runtime.trl_compat.sharded_reference_sync import sync_sharded_reference
+from posttrain.runtime.trl_compat.stream_dataloader import train_on_stream
 from posttrain.runtime.trl_compat.token_wrapper_attributes import expose_wrapped_attributes
 from posttrain.spec.extension import Schedule
 from posttrain.spec.step_params.train_params import TrainStepParams
@@ -104,6 +106,8 @@ class TrainingLoop:
             self.monitor.load_state_dict(checkpoint_extras.load_monitor_state(self.resume_checkpoint))
             self.eval_callback.load_state(self.resume_checkpoint)
         self.stopped = False
+        # The rows of a streamed dataset, which replace those that the trainer was built with.
+        self.stream: StreamedRows | None = None
         self._initial_matrices: dict[str, Any] | None = None
         if start.base_key is not None:
             expose_wrapped_attributes()
@@ -218,10 +222,14 @@ class TrainingLoop:
         trainer.add_callback(build_callback(self))
         _remove_printing_callbacks(trainer)
         self._begin_epoch = seed_sampler_by_epoch(trainer)
+        if self.stream is not None:
+            train_on_stream(trainer, self.stream)
         try:
             run_trainer(trainer, self.resume_checkpoint)
         finally:  # finish the pending checkpoint even if a later step has failed
             self._async_checkpoint.wait()
+            if self.stream is not None:
+                self.stream.end_prefetch()
         process_group.barrier()  # rank 0 may have sealed the checkpoint with the best weights just now
         if self.stopped and self.step < self.schedule.steps:
             raise Interrupted
@@ -305,6 +313,8 @@ class TrainingLoop:
             checkpoint_extras.save_extras(folder, reference, self.monitor)
             checkpoint_extras.save_launch(folder, self.context.step.launch)
             self.eval_callback.save_state(folder)
+            if self.stream is not None:
+                self.stream.save(folder)
             self._async_checkpoint.start_seal(folder, self.eval_callback.best_checkpoint())
 
 

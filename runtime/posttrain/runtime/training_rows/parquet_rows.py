@@ -55,7 +55,7 @@ def map_rows(folder: Path, part: str | None, cache: Path) -> MappedRows:
 
     def build(target: Path) -> Mapping[str, Any]:
         for number, file in enumerate(files):
-            _convert(file, part_file(target, number))
+            convert_parquet(file, part_file(target, number))
         return {}
 
     entry = cached_entry(cache, contents, build)
@@ -70,8 +70,8 @@ def map_files(files: Sequence[Path]) -> Any:
     return pyarrow.concat_tables(tables)
 
 
-def _convert(file: Path, target: Path) -> None:
-    """Write the rows of a Parquet file as a stream of record batches.
+def convert_parquet(file: Path, target: Path, columns: Sequence[str] | None = None) -> None:
+    """Write the rows of a Parquet file, or some of its columns, as a stream of record batches.
 
     Reading ahead and in threads would hold several row groups in memory.
     """
@@ -81,15 +81,20 @@ def _convert(file: Path, target: Path) -> None:
     with (
         parquet.ParquetFile(file, pre_buffer=False, buffer_size=_READ_BYTES) as source,
         pyarrow.OSFile(str(target), "wb") as sink,
-        pyarrow.ipc.new_stream(sink, source.schema_arrow) as out,
     ):
-        for batch in _batches(source):
-            out.write_batch(batch)
+        schema: Any = source.schema_arrow
+        names = schema.names if columns is None else [name for name in schema.names if name in columns]
+        chosen = schema if columns is None else pyarrow.schema([schema.field(name) for name in names])
+        with pyarrow.ipc.new_stream(sink, chosen) as out:
+            for batch in _batches(source, names):
+                out.write_batch(batch)
 
 
-def _batches(source: Any) -> Iterator[Any]:
+def _batches(source: Any, columns: list[str]) -> Iterator[Any]:
     for number in range(source.metadata.num_row_groups):
         group = source.metadata.row_group(number)
         longest = max(1, group.total_byte_size // max(group.num_rows, 1))
         rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // longest))
-        yield from source.iter_batches(batch_size=rows, row_groups=[number], use_threads=False)
+        yield from source.iter_batches(
+            batch_size=rows, row_groups=[number], columns=columns, use_threads=False
+        )

@@ -80,3 +80,5 @@ class DataStepParams(StepParams):
     operations: Items[Operation]
     seed: int
     columns: Mapping[str, str]
+    # The rows of a window of a streamed dataset. Its product lists the files that a training reads.
+    window_rows: int | None = omitted()
