@@ -122,7 +122,10 @@ def test_a_run_makes_a_product_with_a_damaged_step_again(home: Home, plan: Plan)
 
 def test_a_run_makes_a_product_without_its_step_again(home: Home, plan: Plan) -> None:
     step_file(home, plan, "count").unlink()
-    assert run_text(home.root.parent, RECIPE, home).states == {"count": "done", "double": "cached"}
+    seen = Reasons()
+    assert run_text(home.root.parent, RECIPE, home, seen).states == {"count": "done", "double": "cached"}
+    assert "count waiting: its product is damaged (a file is missing or has another size)" in seen.texts
+    assert len(list(home.store.quarantined())) == 1
     assert "no damage found" in verify(home)[1]
 
 

@@ -31,7 +31,7 @@ from posttrain.runtime.runners.dispatch import StepHandle
 from posttrain.runtime.secret_masking import mask_secrets
 from posttrain.runtime.store import workdir
 from posttrain.runtime.store.file_locks import try_lock
-from posttrain.runtime.store.integrity import Damage, IntegrityChecker
+from posttrain.runtime.store.integrity import INCOMPLETE, Damage, IntegrityChecker
 from posttrain.runtime.store.launch_record import cache_note
 from posttrain.runtime.store.lock_claims import stale_claim
 from posttrain.runtime.store.model_lineage import lineage_damage
@@ -90,12 +90,15 @@ class _Execution:
     def _report_unusable(self, missing: list[str]) -> None:
         """Say why products in the store are not used. A rebuilt product moves a damaged one to the
         quarantine; the product of a newer release stays, and its step fails."""
+        store = self.context.home.store
         for progress in map(self.steps.__getitem__, missing):
-            error = self.context.home.store.manifest_error(progress.key)
+            error = store.manifest_error(progress.key)
             if isinstance(error, NewerFormatError):
                 self._fail(progress, failure_record(StepError(str(error), error.advice)))
             elif error is not None:
                 self._set_state(progress, "waiting", f"its product is damaged ({error})")
+            elif (found := store.find_manifest(progress.key)) is not None and not found.is_complete:
+                self._set_state(progress, "waiting", f"its product is damaged ({INCOMPLETE})")
 
     def _skip_unselected(self) -> None:
         """Skip the steps outside the selection. Steps that read them use their earlier products."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.inspection.run_lookup import UnknownName, check_step
 from posttrain.runtime.store.home import Home
-from posttrain.runtime.store.integrity import DAMAGE_ADVICE, record_problem
+from posttrain.runtime.store.integrity import DAMAGE_ADVICE, INCOMPLETE, record_problem
 from posttrain.runtime.store.journal import Journal
 from posttrain.runtime.store.products import Product
 from posttrain.runtime.store.runs import find_step_key
@@ -33,7 +33,7 @@ def find_published(home: Home, run: Path, stage: str) -> PublishedProduct:
     if product is None:
         raise UnknownName(f"`{stage}` of the run {run.name} has not finished; see `recipe status`")
     if not product.is_complete:
-        raise _damaged(stage, "a file is missing or has another size")
+        raise _damaged(stage, INCOMPLETE)
     problem = record_problem(product)  # the upload finds damage of the other files
     if problem is not None:
         raise _damaged(stage, problem)

@@ -7,6 +7,7 @@ from typing import Protocol
 from posttrain.runtime import atomic_io
 from posttrain.spec.record import record
 
+INCOMPLETE = "a file is missing or has another size"
 DAMAGE_ADVICE = "`recipe verify --repair` moves it aside; the next run makes it again"
 # The stat data of the files of a product at the time of their verification.
 _FileStats = tuple[tuple[str, int, int, int], ...]
