@@ -16,6 +16,7 @@ from tests.runtime.scripts_recipe import RECIPE, compile_text, run_text
 from posttrain.runtime import worker
 from posttrain.runtime.errors import FAILED, StepError
 from posttrain.runtime.event_tail import EventTail, last_metrics
+from posttrain.runtime.events import read_events
 from posttrain.runtime.execution.adopt_stages import adopt_stages
 from posttrain.runtime.execution.dry_run import forecast_plan
 from posttrain.runtime.inspection.run_lookup import DamagedProduct, find_product
@@ -326,6 +327,15 @@ def test_hostile_lines_of_events_are_skipped(home: Home, work: Path) -> None:
     path.write_text("".join(f"{line}\n" for line in lines))
     assert last_metrics(path) == {}
     assert EventTail(path).progress() is None
+    assert list(MetricsReader(home, work.name).new_points()) == []
+    flipped = (  # bits in the names of fields
+        '{"kind": "resumed", "stap": 1}',
+        '{"kind": "metrics", "step": 1, "valuas": {}, "at": 2.0}',
+        '{"kind": "metrics", "step": 1, "values": {}, "au": 2.0}',
+    )
+    with path.open("a") as file:
+        file.writelines(f"{line}\n" for line in flipped)
+    assert len(read_events(path)) == 4
     assert list(MetricsReader(home, work.name).new_points()) == []
     with path.open("a") as file:
         file.write('{"kind": "metrics", "values": {"loss": 0.5}, "step": 1, "at": 2.0}\n')

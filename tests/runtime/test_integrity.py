@@ -53,6 +53,19 @@ def test_a_flipped_byte_is_noticed_before_the_product_is_used(home: Path, whole:
     assert file_digests(product_path(home, "sft")) == file_digests(product_path(whole, "sft"))
 
 
+@pytest.mark.parametrize("stage", ["sft", "models.base"])
+def test_a_damaged_record_is_noticed_before_an_export_reads_it(stage: str, home: Path, whole: Path) -> None:
+    """The card of an export shows the parameters of all steps that its model was trained in."""
+    record = product_path(home, stage).parent / "record" / "step.json"
+    record.write_text(record.read_text().replace('"params":', '"parans":', 1))
+    shutil.rmtree(product_path(home, "export").parent)
+    done = run_command("run", TINY_RECIPE, "--home", home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "record/step.json does not match the digest" in done.stdout
+    assert file_digests(product_path(home, "export")) == file_digests(product_path(whole, "export"))
+    assert run_command("verify", "--home", home).returncode == 0
+
+
 def test_a_truncated_manifest_is_a_product_that_is_not_there(home: Path, whole: Path) -> None:
     manifest = product_path(home, "grpo").parent / "manifest.json"
     manifest.write_text(manifest.read_text()[:100])

@@ -61,9 +61,15 @@ def read_events(path: Path) -> list[dict[str, Any]]:
         if event["kind"] == "started":
             previous, current = current if _has_steps(current) else previous, []
         elif event["kind"] == "resumed":
-            current = [e for e in previous if e.get("step", 0) <= event["step"]] + current
+            resumed = _step_number(event)
+            current = [e for e in previous if _step_number(e) <= resumed] + current
         current.append(event)
     return current
+
+
+def _step_number(event: Mapping[str, Any]) -> float:
+    """The optimizer step of an event; 0 for an event without one, or with a damaged one."""
+    return metric_number(event.get("step")) or 0.0
 
 
 def _has_steps(events: list[dict[str, Any]]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from posttrain.runtime.environment_proxies import PROXIES
+from posttrain.runtime.store.product_outline import STEP_FILE
 from posttrain.spec.url_passwords import url_passwords
 
 # A shorter value occurs in ordinary text.
@@ -28,7 +29,9 @@ def mask_secrets(work: Path, secrets: Iterable[str]) -> None:
     values = [value.encode() for value in secret_values((*secrets, *proxy_passwords(os.environ)))]
     if not values:
         return
-    logs_and_events = [path for folder in ("record", "ranks") for path in (work / folder).rglob("*")]
+    records = [path for folder in ("record", "ranks") for path in (work / folder).rglob("*")]
+    # The step is a part of the plan, which later steps read: it has names of secrets, but no values.
+    logs_and_events = [path for path in records if path != work / "record" / STEP_FILE]
     for path in (*logs_and_events, work / "failure.json", *work.glob("scratch/failure-*.json")):
         if path.is_file() and not path.is_symlink() and path.stat().st_size:
             _mask_file(path, values)

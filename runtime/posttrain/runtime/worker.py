@@ -30,7 +30,7 @@ from posttrain.runtime.plan_params import read_step, read_step_params
 from posttrain.runtime.process_tree import die_with_parent
 from posttrain.runtime.step_context import StepContext, StopRequest
 from posttrain.runtime.store.document_files import read_document, write_document
-from posttrain.runtime.store.workdir import write_receipt
+from posttrain.runtime.store.workdir import record_digests, write_receipt
 from posttrain.runtime.trl_compat.bounded_templates import bound_chat_templates
 from posttrain.spec.document_json import DocumentError
 from posttrain.spec.step_records import Job
@@ -48,6 +48,7 @@ def main(work: Path, group: "NodeGroup | None" = None) -> int:
         return STOPPED
     try:
         context = create_context(work)
+        record = record_digests(work / "record")
     except (OSError, StepError) as error:
         return _write_failure(work, error, _measure_cost(began))
     handle_signals(context.stop)
@@ -64,7 +65,7 @@ def main(work: Path, group: "NodeGroup | None" = None) -> int:
     cost |= {} if peak is None else {"peak_gpu_mb": round(peak, 1)}
     try:
         context.events.emit("finished", seconds=cost["seconds"], peak_memory_mb=cost["peak_memory_mb"])
-        write_receipt(work, context.step.key, context.facts, cost)
+        write_receipt(work, context.step.key, context.facts, cost, record)
     except Exception as error:
         return _write_failure(work, error, cost)
     return 0

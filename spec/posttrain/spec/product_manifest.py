@@ -1,6 +1,7 @@
 """The manifest of a product: its files with their digests, and how it was made."""
 
 from collections.abc import Mapping
+from operator import not_
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
@@ -22,6 +23,18 @@ class FileDigest(Document):
 
     size: int = Field(ge=0, description="Size in bytes.")
     sha256: Sha256 = Field(description="SHA-256 of the content.")
+
+
+# Digests of files of a record, by name; omitted when there are none.
+RecordDigests = Annotated[
+    Mapping[RelativePath, FileDigest],
+    Field(
+        default_factory=dict[str, FileDigest],
+        exclude_if=not_,
+        description="Files below `record/` that later steps read: the step as its worker got it. Omitted if"
+        " an earlier release made the product.",
+    ),
+]
 
 
 class LaunchRecord(Document):
@@ -61,6 +74,7 @@ class Manifest(Document):
     key_parts: Mapping[str, Sha256] = Field(description="Digest of each part of the key.")
     key_values: Mapping[str, Json] = Field(description="Values behind the digests.")
     files: Mapping[RelativePath, FileDigest] = Field(description="Every file, by its path below `files/`.")
+    record: RecordDigests
     facts: Mapping[str, Json] = Field(description="Results of the step, such as metrics and counts.")
     cost: Cost = Field(description="Time and peak memory of the step.")
     launch: LaunchRecord = Field(description="How the step was launched.")

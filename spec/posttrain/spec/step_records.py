@@ -11,7 +11,7 @@ from pydantic import Field
 from posttrain.spec.canonical_json import Json
 from posttrain.spec.document import Document
 from posttrain.spec.field_types import Items
-from posttrain.spec.product_manifest import Cost, FileDigest, RelativePath, Sha256
+from posttrain.spec.product_manifest import Cost, FileDigest, RecordDigests, RelativePath, Sha256
 
 _RERUN_ADVICE = "run again: the step resumes from its last checkpoint, or starts over"
 
@@ -40,6 +40,7 @@ class Receipt(Document):
 
     key: Sha256 = Field(description="Key of the step.")
     files: Mapping[RelativePath, FileDigest] = Field(description="Every file, by its path below `files/`.")
+    record: RecordDigests
     facts: Mapping[str, Json] = Field(description="Results of the step, such as metrics and counts.")
     cost: Cost = Field(description="Time and peak memory of the step.")
     format: Literal[1] = Field(default=1, description="Version of the format.")

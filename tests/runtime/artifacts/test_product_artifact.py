@@ -12,6 +12,8 @@ from posttrain.runtime.artifacts.product_artifact import (
     pack_product,
     parse_product_artifact,
 )
+from posttrain.runtime.registry.registry_errors import ContentError
+from posttrain.runtime.store import workdir
 from posttrain.runtime.store.products import Product
 from posttrain.spec.document_reader import create_document
 from posttrain.spec.product_manifest import LaunchRecord, Manifest
@@ -39,6 +41,7 @@ def product(folder: Path, files: dict[str, bytes]) -> Product:
         key_parts={},
         key_values={},
         files=atomic_io.file_digests(folder / "files"),
+        record=workdir.record_digests(folder / "record"),
         facts={"parameters": 1234},
         cost={},
         launch=LaunchRecord(nodes=1, processes=1, strategy="single", engine=None, micro_batch_size=4),
@@ -53,7 +56,7 @@ def test_a_model_has_the_types_of_modelpack(tmp_path: Path, monkeypatch: pytest.
     real = atomic_io.sha256_file
     monkeypatch.setattr(atomic_io, "sha256_file", lambda path: hashed.append(path.name) or real(path))
     packed = pack_product(made, PUBLISHED_RECORDS)
-    assert sorted(hashed) == ["events.jsonl", "step.json"]  # the digests of the others are known
+    assert hashed == ["events.jsonl"]  # the digests of the others are known
     manifest = json.loads(packed.manifest)
     prefix = "application/vnd.cncf.model."
     assert manifest["artifactType"] == f"{prefix}manifest.v1+json"
@@ -92,3 +95,37 @@ def test_a_packed_product_is_accepted(files: dict[str, bytes], tmp_path: Path) -
 def test_equal_products_have_equal_digests(tmp_path: Path) -> None:
     packed = [pack_product(product(tmp_path / name, FILES), PUBLISHED_RECORDS) for name in ("a", "b")]
     assert packed[0].digest == packed[1].digest
+
+
+def test_a_changed_step_is_published_under_its_digest(tmp_path: Path) -> None:
+    """A registry refuses content that does not match."""
+    made = product(tmp_path, FILES)
+    before = pack_product(made, PUBLISHED_RECORDS).manifest
+    (made.record / "step.json").write_text("changed")
+    assert pack_product(made, PUBLISHED_RECORDS).manifest == before
+
+
+@pytest.mark.parametrize("layer", [{"digest": f"sha256:{'1' * 64}"}, {"size": 3}, None])
+def test_another_step_than_that_of_the_manifest_is_refused(
+    layer: dict[str, object] | None, tmp_path: Path
+) -> None:
+    made = product(tmp_path, FILES)
+    packed = json.loads(pack_product(made, PUBLISHED_RECORDS).manifest)
+    title = "org.opencontainers.image.title"
+    (step,) = (one for one in packed["layers"] if one["annotations"][title].endswith("/step.json"))
+    packed["layers"].remove(step)
+    packed["layers"] += [] if layer is None else [{**step, **layer}]
+    contents = parse_product_artifact(json.dumps(packed).encode())
+    with pytest.raises(ContentError, match=r"the layer of step\.json is not that of the product's manifest"):
+        check_product(contents, (tmp_path / "manifest.json").read_bytes())
+
+
+def test_a_product_of_an_earlier_release_is_accepted(tmp_path: Path) -> None:
+    made = product(tmp_path, FILES)
+    fields = {name: value for name, value in made.manifest if name not in ("record", "checksum")}
+    older = Product(made.key, made.folder, create_document(Manifest, **fields))
+    contents = parse_product_artifact(pack_product(older, PUBLISHED_RECORDS).manifest)
+    assert set(contents.records) == {"step.json", "events.jsonl"}
+    data = json.dumps(older.manifest.model_dump()).encode()
+    assert b'"record"' not in data
+    assert check_product(contents, data) == older.manifest

@@ -79,6 +79,7 @@ def test_a_second_home_runs_nothing(
     for step in recipe[0].steps:
         one, two = (Home(tmp_path / home).store.read(step.key) for home in ("one", "two"))
         assert one.manifest == two.manifest
+        assert set(one.manifest.record) == {"step.json"}
         assert {path.name for path in one.record.iterdir()} == {path.name for path in two.record.iterdir()}
 
 
@@ -130,6 +131,22 @@ def test_a_swapped_layer_is_not_used(
     notes = fetch(fake, tmp_path / "two", recipe[0])
     assert all("the layers are not the files of the product's manifest" in note for note in notes)
     assert len(notes) == 2
+
+
+def test_a_swapped_record_is_not_used(
+    recipe: tuple[Plan, RunOptions], fake: FakeRegistry, tmp_path: Path
+) -> None:
+    run(recipe, fake, tmp_path / "one", Notes())
+    evil = fake.put_blob(b"evil")
+    for name, (media_type, data) in list(fake.manifests.items()):
+        manifest = json.loads(data)
+        for layer in manifest["layers"]:
+            if layer["annotations"]["org.opencontainers.image.title"].endswith("/step.json"):
+                layer |= {"digest": evil, "size": 4}
+        fake.manifests[name] = (media_type, json.dumps(manifest).encode())
+    notes = fetch(fake, tmp_path / "two", recipe[0])
+    assert len(notes) == 2
+    assert all("the layer of step.json is not that of the product's manifest" in note for note in notes)
 
 
 def test_a_run_without_rights_goes_on(

@@ -49,8 +49,13 @@ def pack_product(
     }
     documents = {MANIFEST_FILE: bytes_blob((product.folder / "manifest.json").read_bytes())}
     for name in records:
-        if (product.record / name).is_file():
-            documents[f"{RECORD_FOLDER}{name}"] = file_blob(product.record / name)
+        known = product.manifest.record.get(name)
+        path = product.record / name
+        if known is not None:
+            blob = Blob(digest=f"sha256:{known.sha256}", size=known.size, path=path)
+            documents[f"{RECORD_FOLDER}{name}"] = blob
+        elif path.is_file():
+            documents[f"{RECORD_FOLDER}{name}"] = file_blob(path)
     check_paths([*files, *documents])
     is_model = model_pack.is_model(files)
     config = _config(product, files) if is_model else EMPTY_BLOB
@@ -132,4 +137,8 @@ def check_product(contents: ProductContents, data: bytes) -> "Manifest":
         raise ContentError("the layers are not the files of the product's manifest", _ADVICE)
     if not set(contents.records) <= set(CACHED_RECORDS):
         raise ContentError("the record of the product has unknown files", _ADVICE)
+    for name, item in manifest.record.items():
+        layer = contents.records.get(name)
+        if layer is None or (layer.digest, layer.size) != (f"sha256:{item.sha256}", item.size):
+            raise ContentError(f"the layer of {name} is not that of the product's manifest", _ADVICE)
     return manifest

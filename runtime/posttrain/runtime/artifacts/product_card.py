@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from posttrain.runtime.errors import StepError
 from posttrain.runtime.report.number_format import format_interval, format_number
 from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.integrity import DAMAGE_ADVICE
+from posttrain.runtime.store.model_lineage import lineage_damage
 from posttrain.runtime.store.products import Product
 from posttrain.runtime.store.runs import read_plan, run_key
 from posttrain.runtime.verbs.model_card import product_lineage, render_card
@@ -18,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def product_card(home: Home, run: Path, product: Product, recipe_digest: str | None) -> str:
-    """The card of a product of a run."""
+    """The card of a product of a run. Raises StepError if a record that it shows is damaged."""
+    damage = lineage_damage(product, home.store.find_manifest)
+    if damage is not None:
+        raise StepError(f"the product {damage.key[:10]} is damaged: {damage.reason}", DAMAGE_ADVICE)
     plan = read_plan(run)
     parts = [render_card(product_lineage(product.folder)).rstrip()]
     if recipe_digest is not None:

@@ -1,6 +1,7 @@
 """An append-only log of completions, one line each, from which a killed step resumes.
 
-A line identifies its prompt by a digest, and has the sample number. An incomplete line is ignored.
+A line identifies its prompt by a digest, and has the sample number and a checksum. An incomplete or damaged
+line is ignored.
 """
 
 import json
@@ -9,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from posttrain.runtime.chat_prompts import Prompt, prompt_json
+from posttrain.spec.document_json import has_valid_checksum, json_checksum
 from posttrain.spec.keys import digest
 
 
@@ -100,6 +102,7 @@ class CompletionLog:
     def _append(self, place: int, draw: int, completion: Completion) -> None:
         if self._file is not None:
             line = {"prompt": self._prompt_ids[place], "draw": draw, **asdict(completion)}
+            line["checksum"] = json_checksum(line)
             self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
             self._file.flush()
 
@@ -131,8 +134,8 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
                     entry = json.loads(line)
                 except (ValueError, RecursionError):
                     continue
-                if isinstance(entry, dict) and {"prompt", "draw", "text", "tokens", "finish"} <= entry.keys():
-                    yield entry
+                if isinstance(entry, dict) and has_valid_checksum(cast(dict[str, Any], entry)):
+                    yield cast(dict[str, Any], entry)
 
 
 def _terminate_last_line(path: Path) -> None:

@@ -31,15 +31,17 @@ from posttrain.runtime.runners.dispatch import StepHandle
 from posttrain.runtime.secret_masking import mask_secrets
 from posttrain.runtime.store import workdir
 from posttrain.runtime.store.file_locks import try_lock
-from posttrain.runtime.store.integrity import Damage, IntegrityChecker
+from posttrain.runtime.store.integrity import INCOMPLETE, Damage, IntegrityChecker
 from posttrain.runtime.store.launch_record import cache_note
 from posttrain.runtime.store.lock_claims import stale_claim
+from posttrain.runtime.store.model_lineage import lineage_damage
 from posttrain.runtime.store.products import Product
 from posttrain.runtime.store.runs import run_key
 from posttrain.spec.document_json import NewerFormatError
 from posttrain.spec.plan import Plan
 from posttrain.spec.step_records import Failure, Receipt
 
+_WITH_MODEL_CARD = ("export",)  # the kinds of steps that read the records of the steps before a model
 _POLL_SECONDS = 0.05  # the longest time between two polls
 
 
@@ -88,12 +90,15 @@ class _Execution:
     def _report_unusable(self, missing: list[str]) -> None:
         """Say why products in the store are not used. A rebuilt product moves a damaged one to the
         quarantine; the product of a newer release stays, and its step fails."""
+        store = self.context.home.store
         for progress in map(self.steps.__getitem__, missing):
-            error = self.context.home.store.manifest_error(progress.key)
+            error = store.manifest_error(progress.key)
             if isinstance(error, NewerFormatError):
                 self._fail(progress, failure_record(StepError(str(error), error.advice)))
             elif error is not None:
                 self._set_state(progress, "waiting", f"its product is damaged ({error})")
+            elif (found := store.find_manifest(progress.key)) is not None and not found.is_complete:
+                self._set_state(progress, "waiting", f"its product is damaged ({INCOMPLETE})")
 
     def _skip_unselected(self) -> None:
         """Skip the steps outside the selection. Steps that read them use their earlier products."""
@@ -221,6 +226,8 @@ class _Execution:
             product = self.steps[source.step].product
             assert product is not None, f"{source.step} is finished without a product"
             damage = self.integrity.check(product)
+            if damage is None and step.kind in _WITH_MODEL_CARD:
+                damage = lineage_damage(product, self.context.home.store.find_manifest, self._is_under_way)
             if damage is not None:
                 return self._rebuild_damaged(progress, source.step, damage)
             inputs[role] = product.files / source.output if source.output else product.files
@@ -238,6 +245,11 @@ class _Execution:
         handle = self.context.runner.start(work, step, secrets, progress.lock.descriptor, gpus)
         self._mark_started(progress, handle)
         return True
+
+    def _is_under_way(self, key: str) -> bool:
+        """Whether the run makes, or will make, the product of a key."""
+        progress = self.dependencies.step_for_key(key)
+        return progress is not None and progress.state in ("waiting", *ACTIVE_STATES)
 
     def _mark_started(self, progress: StepProgress, handle: StepHandle) -> None:
         progress.handle = handle
@@ -262,7 +274,7 @@ class _Execution:
         """Rebuild a damaged product: that of an input, or the one that the input depends on."""
         # When no step creates the product that the input depends on, rebuild the input itself.
         damaged = self.dependencies.step_for_key(damage.key) or self.steps[source]
-        if damaged.state in ("waiting", *ACTIVE_STATES):
+        if self._is_under_way(damaged.key):
             return False
         if damaged.state not in SATISFIED_STATES:
             self._set_state(progress, "blocked", f"{damaged.step.id} was {damaged.state}")

@@ -5,6 +5,7 @@ from pathlib import Path
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.inspection.run_lookup import UnknownName, check_step
 from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.integrity import DAMAGE_ADVICE, INCOMPLETE, record_problem
 from posttrain.runtime.store.journal import Journal
 from posttrain.runtime.store.products import Product
 from posttrain.runtime.store.runs import find_step_key
@@ -31,10 +32,16 @@ def find_published(home: Home, run: Path, stage: str) -> PublishedProduct:
         raise StepError(f"the product of `{stage}` is damaged: {error}", error.advice) from None
     if product is None:
         raise UnknownName(f"`{stage}` of the run {run.name} has not finished; see `recipe status`")
-    if home.store.find(product.key) is None:
-        message = f"the product of `{stage}` is damaged: a file is missing or has another size"
-        raise StepError(message, "`recipe verify --repair` moves it aside; the next run makes it again")
+    if not product.is_complete:
+        raise _damaged(stage, INCOMPLETE)
+    problem = record_problem(product)  # the upload finds damage of the other files
+    if problem is not None:
+        raise _damaged(stage, problem)
     return PublishedProduct(run=run, product=product, recipe=_recipe(run))
+
+
+def _damaged(stage: str, reason: str) -> StepError:
+    return StepError(f"the product of `{stage}` is damaged: {reason}", DAMAGE_ADVICE)
 
 
 def _recipe(run: Path) -> Path | None:

@@ -7,6 +7,8 @@ from typing import Protocol
 from posttrain.runtime import atomic_io
 from posttrain.spec.record import record
 
+INCOMPLETE = "a file is missing or has another size"
+DAMAGE_ADVICE = "`recipe verify --repair` moves it aside; the next run makes it again"
 # The stat data of the files of a product at the time of their verification.
 _FileStats = tuple[tuple[str, int, int, int], ...]
 
@@ -19,7 +21,11 @@ class StoredProduct(Protocol):
     @property
     def files(self) -> Path: ...
     @property
+    def record(self) -> Path: ...
+    @property
     def digests(self) -> Mapping[str, str]: ...
+    @property
+    def record_digests(self) -> Mapping[str, str]: ...
     @property
     def base_keys(self) -> tuple[str, ...]: ...
 
@@ -34,8 +40,19 @@ class Damage:
 
 def integrity_problem(product: StoredProduct) -> str | None:
     """The first file that does not match its digest, as text; None when the product is intact."""
-    for name, expected in product.digests.items():
-        path = product.files / name
+    return _mismatch(product.files, product.digests) or record_problem(product)
+
+
+def record_problem(product: StoredProduct) -> str | None:
+    """The first file of the record that does not match its digest, as text. Manifests of earlier releases
+    have no digest of it."""
+    found = _mismatch(product.record, product.record_digests)
+    return None if found is None else f"record/{found}"
+
+
+def _mismatch(folder: Path, digests: Mapping[str, str]) -> str | None:
+    for name, expected in digests.items():
+        path = folder / name
         if not path.is_file():
             return f"{name} is missing"
         if atomic_io.sha256_file(path) != expected:
@@ -74,9 +91,11 @@ class IntegrityChecker:
 
 
 def _stat_files(product: StoredProduct) -> Iterator[tuple[str, int, int, int]]:
-    for name in product.digests:
+    files = [(name, product.files / name) for name in product.digests]
+    files += [(f"record/{name}", product.record / name) for name in product.record_digests]
+    for name, path in files:
         try:
-            found = (product.files / name).stat()
+            found = path.stat()
         except OSError:
             yield name, -1, -1, -1
         else:

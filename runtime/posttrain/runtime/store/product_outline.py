@@ -17,6 +17,9 @@ from posttrain.spec.record import record
 
 # In the product of an adapter, the record of the model that it was trained on.
 BASE_FILE = "base.json"
+# The file of the record that later steps read, such as the export of a model for its card. Events and logs
+# are for readers only: a flipped bit in them is no reason to make a product again.
+STEP_FILE = "step.json"
 _KEY = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -30,6 +33,9 @@ class ProductOutline:
     # The expected size and the sha256 of every file.
     sizes: Mapping[str, int]
     digests: Mapping[str, str]
+    # Those of the files of the record that later steps read.
+    record_sizes: Mapping[str, int]
+    record_digests: Mapping[str, str]
 
     @property
     def key(self) -> str:
@@ -51,7 +57,7 @@ class ProductOutline:
     @property
     def is_complete(self) -> bool:
         """Whether all files exist with the expected size."""
-        return files_have_sizes(self.files, self.sizes)
+        return files_have_sizes(self.files, self.sizes) and files_have_sizes(self.record, self.record_sizes)
 
 
 def read_product_outline(folder: Path) -> ProductOutline | None:
@@ -62,15 +68,24 @@ def read_product_outline(folder: Path) -> ProductOutline | None:
         return None
     if not has_valid_checksum(manifest):
         return None
-    files = {name: _mapping(item) for name, item in _mapping(manifest.get("files")).items()}
-    sizes = {name: item.get("size") for name, item in files.items()}
+    sizes, digests = _sizes_and_digests(manifest.get("files"))
+    record_sizes, record_digests = _sizes_and_digests(manifest.get("record"))
     return ProductOutline(
         folder=folder,
         facts=_known_facts(_mapping(manifest.get("facts"))),
         cost=_mapping(manifest.get("cost")),
-        sizes={name: size for name, size in sizes.items() if isinstance(size, int)},
-        digests={name: str(item.get("sha256")) for name, item in files.items()},
+        sizes=sizes,
+        digests=digests,
+        record_sizes=record_sizes,
+        record_digests=record_digests,
     )
+
+
+def _sizes_and_digests(listed: Any) -> tuple[Mapping[str, int], Mapping[str, str]]:
+    files = {name: _mapping(item) for name, item in _mapping(listed).items()}
+    sizes = {name: item.get("size") for name, item in files.items()}
+    digests = {name: str(item.get("sha256")) for name, item in files.items()}
+    return {name: size for name, size in sizes.items() if isinstance(size, int)}, digests
 
 
 def product_folder(files: Path) -> Path:

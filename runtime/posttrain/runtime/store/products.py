@@ -5,7 +5,7 @@
     store/KEY/record/          step.json, events.jsonl and the log of the step
 
 A product is published by one rename of a complete folder that is on the disk. The digests in the manifest
-cover the files; the checksum of the manifest covers facts and verdicts.
+cover the files and step.json, which later steps read; the checksum of the manifest covers facts and verdicts.
 """
 
 import shutil
@@ -68,6 +68,17 @@ class Product:
         return {name: item.sha256 for name, item in self.manifest.files.items()}
 
     @property
+    def record_digests(self) -> Mapping[str, str]:
+        """The sha256 of the files of the record that later steps read."""
+        return {name: item.sha256 for name, item in self.manifest.record.items()}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all files exist with the expected size."""
+        record_sizes = {name: item.size for name, item in self.manifest.record.items()}
+        return files_have_sizes(self.files, self.sizes) and files_have_sizes(self.record, record_sizes)
+
+    @property
     def content_digest(self) -> str:
         """One digest of the files of the product, independent of its key."""
         return digest(self.digests)
@@ -93,7 +104,7 @@ class Store:
     def find(self, key: str) -> Product | None:
         """The product of a key, if all its files exist with the expected size."""
         product = self.find_manifest(key)
-        return product if product and files_have_sizes(product.files, product.sizes) else None
+        return product if product and product.is_complete else None
 
     def find_manifest(self, key: str) -> Product | None:
         """The product of a key by its manifest, without a check of its files."""

@@ -18,9 +18,10 @@ from posttrain.runtime import atomic_io
 from posttrain.runtime.errors import NO_SPACE, StepError, failure_record
 from posttrain.runtime.store.document_files import read_document, write_document
 from posttrain.runtime.store.launch_record import launch_record
+from posttrain.runtime.store.product_outline import STEP_FILE
 from posttrain.runtime.store.products import Product, Store
 from posttrain.runtime.store.user_files import find_user_file
-from posttrain.spec.canonical_json import canonical_json
+from posttrain.spec.canonical_json import Json, canonical_json
 from posttrain.spec.document_json import DocumentError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def prepare(work: Path, step: "Step", inputs: Mapping[str, Path], recipe_dir: Pa
     shutil.rmtree(work / "scratch" / "datasets", ignore_errors=True)
     (work / "failure.json").unlink(missing_ok=True)  # from an earlier attempt
     # Each attempt rewrites these files, so they need no sync.
-    atomic_io.write_text(work / "record" / "step.json", canonical_json(step) + "\n", sync=False)
+    atomic_io.write_text(work / "record" / STEP_FILE, canonical_json(step) + "\n", sync=False)
     files = {
         role: _copy_user_file(work, find_user_file(recipe_dir, file), file)
         for role, file in step.files.items()
@@ -82,17 +83,39 @@ def _copy_user_file(work: Path, source: Path, file: "UserFile") -> str:
     return str(copy)
 
 
-def write_receipt(work: Path, key: str, facts: Mapping[str, Any], cost: Mapping[str, float]) -> "Receipt":
+def record_digests(record: Path) -> dict[str, dict[str, Json]]:
+    """The size and the digest of the step in a record, if there is one."""
+    path = record / STEP_FILE
+    if not path.is_file():
+        return {}
+    return {STEP_FILE: {"size": path.stat().st_size, "sha256": atomic_io.sha256_file(path)}}
+
+
+def write_receipt(
+    work: Path,
+    key: str,
+    facts: Mapping[str, Any],
+    cost: Mapping[str, float],
+    record: Mapping[str, Mapping[str, Json]] | None = None,
+) -> "Receipt":
     """Flush the product to the disk, then write the receipt that declares it complete.
 
-    Raises StepError for a product that no manifest can describe.
+    `record` has the digests of the record from the start of the step; default: those of now. Raises StepError
+    for a product that no manifest can describe.
     """
     from posttrain.spec.document_reader import create_document
     from posttrain.spec.step_records import Receipt
 
     files = atomic_io.sync_and_digest(work / "files")
     try:
-        receipt = create_document(Receipt, key=key, files=files, facts=_as_json(facts), cost=cost)
+        receipt = create_document(
+            Receipt,
+            key=key,
+            files=files,
+            record=record_digests(work / "record") if record is None else record,
+            facts=_as_json(facts),
+            cost=cost,
+        )
     except DocumentError as error:
         raise StepError(f"invalid result of the step: {error}", "correct the names of its files") from None
     write_document(work / "receipt.json", receipt)
@@ -132,6 +155,9 @@ def load_receipt(work: Path, *, check_digests: bool = False) -> "Receipt | None"
     sizes = {name: path.stat().st_size for name, path in atomic_io.iter_files(work / "files")}
     if sizes != {name: item.size for name, item in receipt.files.items()}:
         return None
+    record = {name: item.model_dump() for name, item in receipt.record.items()}
+    if record and record_digests(work / "record") != record:
+        return None
     expected = {name: item.model_dump() for name, item in receipt.files.items()}
     matches = not check_digests or atomic_io.file_digests(work / "files") == expected
     return receipt if matches else None
@@ -150,6 +176,7 @@ def commit(work: Path, step: "Step", key: str, receipt: "Receipt", store: Store)
         key_parts=step.key_parts,
         key_values=step.key_values,
         files=receipt.files,
+        record=receipt.record,
         facts=receipt.facts,
         cost=receipt.cost,
         launch=launch_record(_started_step(work) or step),
@@ -164,7 +191,7 @@ def _started_step(work: Path) -> "Step | None":
     from posttrain.spec.plan import Step
 
     try:
-        return read_document(Step, work / "record" / "step.json")
+        return read_document(Step, work / "record" / STEP_FILE)
     except DocumentError:
         return None
 
@@ -200,6 +227,9 @@ def read_failure(work: Path, status: int, step: "Step") -> "Failure":
         )
     elif status < 0:
         message, advice = f"the step was killed by signal {-status}", "see `recipe logs STAGE`"
+    elif status == 0 and (work / "receipt.json").exists():
+        message = "its product or its record has changed since the step read or wrote it"
+        advice = "run again; if it happens again, let the disk be checked"
     else:
         message, advice = f"the step exited with status {status} and no receipt", "see `recipe logs STAGE`"
     return failure_record(StepError(message, advice, retriable=status < 0))

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from posttrain.runtime.events import parse_event
 from posttrain.runtime.store.home import Home
@@ -41,10 +41,18 @@ class MetricsReader:
         for event in self._new_events():
             if event["kind"] == "started":
                 self._seen.clear()
-            elif event["kind"] == "metrics" and isinstance(step := event.get("step"), int):
-                self._seen[step] += 1
-                self.last_point = (max(step, self.last_point[0]), event["at"])
-                yield MetricPoint((step, self._seen[step]), _numeric_values(event["values"]), event["at"])
+            elif event["kind"] == "metrics" and (point := self._point(event)) is not None:
+                yield point
+
+    def _point(self, event: Mapping[str, Any]) -> MetricPoint | None:
+        """The point of an event; None if the event is damaged."""
+        step, values, at = (event.get(name) for name in ("step", "values", "at"))
+        if not isinstance(step, int) or not isinstance(values, dict) or not isinstance(at, int | float):
+            return None
+        self._seen[step] += 1
+        self.last_point = (max(step, self.last_point[0]), at)
+        numbers = _numeric_values(cast(Mapping[str, Any], values))
+        return MetricPoint((step, self._seen[step]), numbers, at)
 
     def summary_point(self) -> tuple[int, dict[str, float], float]:
         """The summary of a finished step: its eval metrics and its cost."""

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.errors import StepError
 from posttrain.runtime.plan_params import read_step, read_step_params
-from posttrain.runtime.store.product_outline import product_folder
+from posttrain.runtime.store.model_lineage import model_lineage
+from posttrain.runtime.store.product_outline import STEP_FILE, product_folder
 from posttrain.runtime.store.products import Product, Store
 from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.plan import Step
@@ -45,16 +47,22 @@ def product_lineage(folder: Path) -> list[Origin]:
 
 def _lineage(folder: Path) -> Iterator[Origin]:
     store = Store(folder.parent)
-    key: str | None = folder.name
-    while key is not None:
-        product: Product | None = store.find_manifest(key)
-        record = store.root / key / "record" / "step.json"
-        if product is None or not record.exists():
+    latest = store.find_manifest(folder.name)
+    for _, product in () if latest is None else model_lineage(latest, store.find_manifest):
+        if product is None or not (product.record / STEP_FILE).exists():
             return
-        step = read_step(record)
+        step = _read_record(product)
         yield Origin(step=step, params=read_step_params(step), facts=product.facts)
-        parent = step.key_values.get("input.model")
-        key = parent["key"] if parent else None
+
+
+def _read_record(product: Product) -> Step:
+    """The step that made a product. Manifests of earlier releases have no digest of it, by which a run would
+    have found the damage."""
+    try:
+        return read_step(product.record / STEP_FILE)
+    except StepError as error:
+        advice = f"delete the folder {product.key} in the store and run again: the product is made again"
+        raise StepError(f"the record of the product of `{product.manifest.step}`: {error}", advice) from None
 
 
 def render_card(lineage: Sequence[Origin]) -> str:
