@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tool_rows import tool_rows
+
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.products import Product
 from posttrain.runtime.store.runs import find_step_product, last_run
@@ -24,7 +26,13 @@ models:
         max_position_embeddings: 64, initializer_range: 0.06, tie_word_embeddings: false}
     tokenizer: {init: characters, alphabet: "0123456789+=", added_tokens: [<answer>, </answer>]}
     chat_template: chat.jinja
+  caller:
+    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,
+        max_position_embeddings: 1024, initializer_range: 0.06, tie_word_embeddings: false}
+    tokenizer: {init: characters}
+    chat_template: chatml
 datasets:
+  calls: {from: {rows: TOOL_ROWS}}
   sums:
     from: {arithmetic: {digits: 1, count: 81, seed: 1}}
     steps:
@@ -73,7 +81,7 @@ def run_stages(stages: Mapping[str, str], size: str = SMALL) -> Home:
 def write_recipe(stages: Mapping[str, str], size: str = SMALL) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="posttrain-methods-"))
     lines = [f"  {name}: {{{what}}}" for name, what in stages.items()]
-    recipe = RECIPE.replace(SMALL, size)
+    recipe = RECIPE.replace(SMALL, size).replace("TOOL_ROWS", tool_rows())
     (folder / "recipe.yaml").write_text(recipe + "\n".join(lines) + "\n")
     (folder / "chat.jinja").write_text(TEMPLATE)
     return folder

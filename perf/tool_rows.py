@@ -10,13 +10,17 @@ _ROWS = 81  # as many as the sums of the recipe
 
 def tool_recipe(text: str) -> str:
     """The recipe of the tests with conversations that call a tool, and a template that renders them."""
-    rows = json.dumps([_row(number) for number in range(_ROWS)])
-    text = re.sub(r"from: \{arithmetic: .*\}\n", f"from: {{rows: {rows}}}\n", text, count=1)
+    text = re.sub(r"from: \{arithmetic: .*\}\n", f"from: {{rows: {tool_rows()}}}\n", text, count=1)
     text = re.sub(r"      - derive: .*\n", "", text)
     text = re.sub(r"tokenizer: \{.*\}", "tokenizer: {init: characters}", text)
     return text.replace("chat_template: chat.jinja", "chat_template: chatml").replace(
         "max_position_embeddings: 64", "max_position_embeddings: 1024"
     )
+
+
+def tool_rows() -> str:
+    """The rows as a value of a recipe."""
+    return json.dumps([_row(number) for number in range(_ROWS)])
 
 
 def _row(number: int) -> dict[str, Any]:

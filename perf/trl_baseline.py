@@ -1,6 +1,6 @@
 """Each training method as a TRL script, without posttrain.
 
-`perf/training_methods.py` compares the stages of a recipe with these: the losses must be equal, and the times
+`perf/methods.py` compares the stages of a recipe with these: the losses must be equal, and the times
 show the overhead. Arguments that a typical script omits have TRL's defaults.
 """
 

@@ -130,4 +130,5 @@ def _stream_rows(loop: "TrainingLoop", load: Callable[..., "SftRows"], args: Any
     loop.stream = StreamedRows(loop.context, prepare, steps=loop.schedule.steps, batch=batch)
     if loop.resume_checkpoint is not None:
         loop.stream.restore(loop.resume_checkpoint)
-    return load(window=loop.stream.window_of(loop.step * batch))
+    # A training that has done its last step takes no further row.
+    return load(window=loop.stream.window_of(min(loop.step * batch, len(loop.stream) - 1)))
