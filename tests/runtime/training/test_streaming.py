@@ -17,6 +17,9 @@ from tests.runtime.data.fake_dataset_hub import serve_hub, serve_repositories
 from tests.runtime.methods.stage_harness import StageHarness, compile_plan, metrics
 
 from posttrain.runtime.runners.process import ProcessRunner
+from posttrain.runtime.streams.prefetch import start_prefetch
+from posttrain.runtime.streams.row_stream import read_stream
+from posttrain.runtime.streams.stream_files import open_file
 from posttrain.runtime.streams.stream_order import StreamOrder, Window, WindowLengths
 from posttrain.spec.plan import Launch, Plan, Step
 
@@ -357,3 +360,15 @@ def test_the_token_reaches_the_training(tmp_path: Path) -> None:
             command, env={**os.environ, **given}, capture_output=True, text=True, check=False
         )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_file_is_downloaded_ahead_by_another_process(bench: StageHarness, tmp_path: Path) -> None:
+    plan, _ = changed()
+    product = bench.run_step(plan, plan.step("datasets.pages")).files
+    assert start_prefetch(product, 1, tmp_path).wait(120) == 0
+    asked = REPOSITORIES["org/pages"].asked
+    asked.clear()
+    opened = open_file(read_stream(product), 1, tmp_path)
+    assert opened.table["page"].to_pylist() == PAGES[1]
+    assert list(opened.windows) == [(0, 1000), (1000, 1200)]
+    assert asked == []
