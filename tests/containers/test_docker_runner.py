@@ -110,6 +110,35 @@ def test_the_quickstart_has_the_products_of_a_local_run(
     assert foreign_owners(home) == set()
 
 
+PYTHON_STEP = """\
+def without_nine(row):
+    return None if row["prompt"].startswith("9") else row
+"""
+
+
+def test_programs_of_a_recipe_have_the_products_of_a_local_run(
+    stack_image: str, home: Path, tmp_path: Path
+) -> None:
+    """A script makes a model of two models, and a Python function maps rows."""
+    recipe, local = tmp_path / "merge", tmp_path / "local"
+    shutil.copytree(ROOT / "recipes" / "model-merge", recipe, ignore=shutil.ignore_patterns(".recipe"))
+    (recipe / "rows.py").write_text(PYTHON_STEP)
+    text = (recipe / "recipe.yaml").read_text()
+    columns = "{prompt: text, completion: text, answer: text}"
+    step = f"      - python: {{call: rows.py:without_nine, columns: {columns}}}\n      - split:"
+    text = text.replace("      - split:", step).replace("max_steps: 40", "max_steps: 4")
+    (recipe / "recipe.yaml").write_text(text)
+    few = ("--set", "stages.ship.on_fail=warn", "--set", "stages.ship.on_inconclusive=warn")
+    alone = run_command("run", recipe, "--home", local, *few)
+    assert alone.returncode == 0, alone.stdout + alone.stderr
+    with (recipe / "recipe.yaml").open("a") as file:
+        file.write(f'container: {{image: "{stack_image}"}}\n')
+    contained = run_command("run", recipe, "--home", home, *few)
+    assert contained.returncode == 0, contained.stdout + contained.stderr
+    for made in ("datasets.sums", "merged", "export"):
+        assert file_digests(product_path(home, made)) == file_digests(product_path(local, made)), made
+
+
 PROBE_PROGRAM = """\
 import json, os, pathlib, socket
 found = {}
