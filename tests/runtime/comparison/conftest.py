@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runtime.comparison.overlay_page import write_overlays
+from tests.runtime.report.chart_page import ChartPage
 from tests.runtime.report.conftest import Browser, RunBuilder, make_step
 
 from posttrain.runtime import atomic_io
@@ -148,6 +150,20 @@ def browser(chromium: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     found = Browser(chromium, tmp_path_factory.mktemp("profile"))
     yield found
     found.close()
+
+
+@pytest.fixture(scope="session")
+def overlays(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The comparison of the runs in `overlay_page`."""
+    return write_overlays(tmp_path_factory.mktemp("overlays"))
+
+
+@pytest.fixture
+def page(browser: Browser, overlays: Path) -> Iterator[ChartPage]:
+    found = ChartPage(browser, overlays).open()
+    browser.value("localStorage.clear()")
+    yield found
+    assert browser.complaints() == []
 
 
 def read_both(base: ComparisonRun, other: ComparisonRun) -> list[ComparedRun]:

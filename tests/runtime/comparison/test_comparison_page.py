@@ -1,5 +1,7 @@
 """The page that compares runs, from `recipe report RUN RUN...`."""
 
+import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -7,10 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from tests.runtime.comparison.conftest import ComparisonRun, eval_rows, eval_step
-from tests.runtime.report.conftest import Browser
+from tests.runtime.report.conftest import Browser, make_run, make_step
 
 from posttrain.cli.main import main
-from posttrain.runtime.comparison.compared_run import run_mark
+from posttrain.runtime.comparison.compared_run import ComparedRun, run_mark
+from posttrain.runtime.comparison.comparison_curves import curves_section
+from posttrain.runtime.report.run_record import StepEvents, StepRecord
+from posttrain.runtime.report.step_sums import StepProgress
 from posttrain.runtime.store.run_labels import RunLabels, write_labels
 
 Build = Callable[..., ComparisonRun]
@@ -99,7 +104,7 @@ def test_twelve_runs_have_marks_lines_and_columns(build: Build, tmp_path: Path) 
     heads = re.findall(r'<th scope="col">([A-Z]+)</th>', section(page, "recipes"))
     assert heads == list("ABCDEFGHIJKL")
     assert section(page, "metrics").count(">baseline<") == 2
-    loss = re.search(r'<figure class="chart overlay">.*?</figure>', page, re.DOTALL)
+    loss = re.search(r'<figure class="chart overlay".*?</figure>', page, re.DOTALL)
     assert loss is not None
     lines = re.findall(
         r'<g class="(run-\d)"><path d="[^"]+" class="line"( stroke-dasharray="[^"]+")?', loss[0]
@@ -115,9 +120,45 @@ def test_a_curve_without_finite_values_at_its_end_says_so(build: Build, tmp_path
     assert "at the end A 0.5, B 0.5, C not a number, D not a number" in curves
     paths = re.findall(r'<path d="([^"]*)" class="line"', curves)
     assert [path.count("M") for path in paths] == [1, 2, 1, 0]
-    assert curves.count('class="lost"') == 1 + 2 + 4
+    assert curves.count(' class="lost"') == 1 + 2 + 4 + 1  # in the legend
+    assert "7 non-finite values" in curves
     cells = re.findall(r'<td class="number value"><b>([^<]+)</b>(?:<span class="soft">([^<]+))?', curves)
     assert cells == [("0.5", ""), ("0.5", "+0.000"), ("not a number", ""), ("not a number", "")]
+
+
+def test_the_curves_of_many_runs_are_bounded() -> None:
+    """All curves of a page have 60,000 points together; a few short ones have all of theirs."""
+    assert points_of(compared_curves(runs=2, metrics=2, steps=1500)) == [1500] * 4
+    page = compared_curves(runs=12, metrics=10, steps=3000)
+    counts = points_of(page)
+    assert len(counts) == 12 * 10
+    assert 400 < min(counts) <= max(counts) <= 500
+    assert len(page) < 4_000_000
+
+
+def compared_curves(runs: int, metrics: int, steps: int) -> str:
+    found: list[ComparedRun] = []
+    for place in range(runs):
+        points = tuple((float(step), math.sin(step + place)) for step in range(steps))
+        seconds = tuple((float(step), 2.0 * step) for step in range(steps))
+        record = StepRecord(
+            step=make_step("sft"),
+            key="",
+            state="done",
+            events=StepEvents(
+                metrics={f"reward/{n}": points for n in range(metrics)},
+                progress=StepProgress(seconds=seconds, tokens=seconds),
+            ),
+        )
+        run = make_run(record)
+        labels = RunLabels(name=f"run {place}")
+        found.append(ComparedRun(mark=run_mark(place), folder=Path(), record=run, labels=labels, secrets=()))
+    return str(curves_section(found))
+
+
+def points_of(page: str) -> list[int]:
+    data = re.findall(r'<script type="application/json">(.*?)</script>', page)
+    return [len(line["steps"]) for one in data for line in json.loads(one)["lines"]]
 
 
 @pytest.mark.browser
@@ -155,7 +196,7 @@ def test_the_page_renders_in_silence_and_responds(browser: Browser, build: Build
         assert browser.value("document.documentElement.scrollWidth") == width
     words = "document.querySelector('#curves .readout').textContent"
     assert browser.value(words) == "at the end A 1, B 1, C 1, D 1"
-    browser.value("document.querySelector('svg[data-overlay]').focus()")
+    browser.value("document.querySelector('.overlay > svg').focus()")
     browser.press("ArrowRight")
     assert browser.value(words) == "step 1: A 2, B 2, C 2, D 2"
     shown = "[...document.querySelectorAll('.sample')].filter((one) => one.checkVisibility()).length"

@@ -1,7 +1,11 @@
 """A page with curves of known events, and the JavaScript that finds its charts."""
 
+import csv
+import io
 import json
 import math
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +159,22 @@ class ChartPage:
         left, top, width, height = self.box(metric, stage)
         place = 46 + (step - low) / (high - low) * (350 - 46)
         return left + place / 360 * width, top + height / 2
+
+
+def allow_downloads(browser: Any, folder: Path) -> Callable[[str], str]:
+    """Save downloads in a folder. The function waits for one of them, and returns its text."""
+    browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+
+    def read(name: str) -> str:
+        for _ in range(200):
+            if (folder / name).exists():
+                return (folder / name).read_text(encoding="utf-8")
+            time.sleep(0.05)
+        raise AssertionError(f"no {name} in {[path.name for path in folder.iterdir()]}")
+
+    return read
+
+
+def csv_columns(text: str) -> dict[str, list[float | None]]:
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    return {name: [float(row[name]) if row[name] else None for row in rows] for name in rows[0]}

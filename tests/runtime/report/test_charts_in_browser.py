@@ -1,16 +1,13 @@
 """The charts in a real browser: interactions change the page, and exports are what was measured."""
 
-import csv
-import io
 import json
 import math
-import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 from tests.runtime.report import chart_page
-from tests.runtime.report.chart_page import STEPS, ChartPage, loss, tokens
+from tests.runtime.report.chart_page import STEPS, ChartPage, allow_downloads, csv_columns, loss, tokens
 from tests.runtime.report.conftest import RunBuilder
 
 pytestmark = pytest.mark.browser
@@ -152,27 +149,13 @@ def test_steps_have_whole_ticks(page):
 
 @pytest.fixture
 def downloads(browser, tmp_path):
-    browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
-
-    def read(name: str) -> str:
-        for _ in range(200):
-            if (tmp_path / name).exists():
-                return (tmp_path / name).read_text(encoding="utf-8")
-            time.sleep(0.05)
-        raise AssertionError(f"no {name} in {[path.name for path in tmp_path.iterdir()]}")
-
-    return read
-
-
-def columns(text: str) -> dict[str, list[float | None]]:
-    rows = list(csv.DictReader(io.StringIO(text, newline="")))
-    return {name: [float(row[name]) if row[name] else None for row in rows] for name in rows[0]}
+    return allow_downloads(browser, tmp_path)
 
 
 def test_a_csv_has_what_was_measured(page, downloads):
     page.choose("Smoothing", "25")
     page.tool("entropy", "CSV")
-    found = columns(downloads("sft-entropy.csv"))
+    found = csv_columns(downloads("sft-entropy.csv"))
     events = [e for e in chart_page.sft_events() if "entropy" in e.get("values", {})]
     assert found["step"] == [event["step"] for event in events]
     values = [event["values"]["entropy"] for event in events]

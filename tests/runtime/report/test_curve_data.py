@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posttrain.runtime.report.axis_scale import Scale, padded_range, tick_text, ticks
+from posttrain.runtime.report.chart_lines import ChartLine
 from posttrain.runtime.report.curve_data import MAX_POINTS, build_curve, downsample, moving_average
 from posttrain.runtime.report.line_chart import StepMarkers, draw_chart
 
@@ -67,7 +68,7 @@ def test_values_that_are_no_numbers_are_counted_and_break_the_line():
     points = tuple((float(s), math.nan if s in (3, 4) else 1.0 * s) for s in range(8))
     found = build_curve("loss", points)
     assert (found.nonfinite, found.total, len(found.x)) == ((3.0, 4.0), 8, 6)
-    drawn = draw_chart(found, "loss", StepMarkers())
+    drawn = draw_chart([ChartLine(curve=found)], "loss", StepMarkers())
     line = drawn.split('<path d="')[1].split('"')[0]
     assert line.count("M") == 2
     assert drawn.count('class="lost"') == 2
@@ -87,7 +88,7 @@ def test_values_that_are_no_numbers_are_counted_and_break_the_line():
 )
 def test_odd_curves_are_drawn(points):
     found = build_curve("x", points)
-    drawn = draw_chart(found, "x", StepMarkers(checkpoints=(0,), resumed=(1,), evals=(1,)))
+    drawn = draw_chart([ChartLine(curve=found)], "x", StepMarkers(checkpoints=(0,), resumed=(1,), evals=(1,)))
     assert "nan" not in drawn
     assert "inf" not in drawn
 
@@ -98,8 +99,9 @@ def test_a_long_curve_is_cut_to_what_a_screen_shows():
 
 
 def test_checkpoints_and_resumptions_are_marked():
+    curve = build_curve("loss", tuple((float(s), 1.0 * s) for s in range(9)))
     drawn = draw_chart(
-        build_curve("loss", tuple((float(s), 1.0 * s) for s in range(9))),
+        [ChartLine(curve=curve)],
         "loss",
         StepMarkers(checkpoints=(4, 99), resumed=(2,), evals=(6,)),
     )

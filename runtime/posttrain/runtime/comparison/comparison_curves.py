@@ -1,12 +1,13 @@
 """Renders the training curves of the runs, overlaid: the main metrics of each stage first."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from posttrain.runtime.comparison.compared_run import ComparedRun, shared_stages
-from posttrain.runtime.comparison.overlay_chart import RunCurve, draw_overlay, line_key, overlay_json
-from posttrain.runtime.report.curve_data import DRAWN_POINTS, build_curve
+from posttrain.runtime.comparison.line_styles import color_class, dash_pattern, line_key
+from posttrain.runtime.report.chart_lines import ChartLine
+from posttrain.runtime.report.curve_data import MAX_POINTS, build_curve
+from posttrain.runtime.report.line_chart import StepMarkers, draw_chart
 from posttrain.runtime.report.markup import SCROLL_ROWS, Markup, scroll_frame, tag
 from posttrain.runtime.report.number_format import (
     DASH,
@@ -17,22 +18,12 @@ from posttrain.runtime.report.number_format import (
     plural,
 )
 from posttrain.runtime.report.run_record import StepRecord
-from posttrain.runtime.report.training_curves import metric_title, select_main_metrics
+from posttrain.runtime.report.stage_legend import OVERLAY_SMOOTHING, stage_legend
+from posttrain.runtime.report.training_curves import curve_axes, metric_title, select_main_metrics
 
 # Limits of a page: points of all curves, stages, and metrics of a stage.
 _POINT_BUDGET, _MIN_POINTS = 60_000, 40
 _MAX_STAGES, _MAX_METRICS = 40, 40
-
-
-@dataclass
-class OverlayCollector:
-    """The data of the drawn charts in order: the script refers to them by index."""
-
-    charts: list[list[dict[str, Any]]] = field(default_factory=list[list[dict[str, Any]]])
-
-    def add(self, curves: Sequence[RunCurve], title: str) -> Markup:
-        self.charts.append(overlay_json(curves))
-        return draw_overlay(curves, title, len(self.charts) - 1)
 
 
 @dataclass(frozen=True)
@@ -44,15 +35,15 @@ class _Stage:
     others: Sequence[str]
 
 
-def curves_section(runs: Sequence[ComparedRun], drawn: OverlayCollector) -> Markup | None:
+def curves_section(runs: Sequence[ComparedRun]) -> Markup | None:
     """The curves of every stage that a run trained; None when no stage reported metrics."""
     stages = [stage for name in shared_stages(runs) if (stage := _stage(runs, name)).records]
     if not stages:
         return None
     shown = stages[:_MAX_STAGES]
     count = sum(len(stage.records) * len([*stage.main, *stage.others]) for stage in shown)
-    most = max(_MIN_POINTS, min(DRAWN_POINTS, _POINT_BUDGET // max(1, count)))
-    parts = [_stage_card(runs, stage, drawn, most) for stage in shown]
+    most = max(_MIN_POINTS, min(MAX_POINTS, _POINT_BUDGET // max(1, count)))
+    parts = [_stage_card(runs, stage, most) for stage in shown]
     if len(stages) > len(shown):
         parts.append(tag("p", f"{plural(len(stages) - len(shown), 'more stage')} not drawn.", class_="soft"))
     return Markup("".join(parts))
@@ -70,18 +61,23 @@ def _stage(runs: Sequence[ComparedRun], name: str) -> _Stage:
     return _Stage(name, records, list(main), [one for one in others if one not in main])
 
 
-def _stage_card(runs: Sequence[ComparedRun], stage: _Stage, drawn: OverlayCollector, most: int) -> Markup:
+def _stage_card(runs: Sequence[ComparedRun], stage: _Stage, most: int) -> Markup:
     main, others = stage.main[:_MAX_METRICS], stage.others[:_MAX_METRICS]
+    lines = {name: _lines(runs, stage, name, most) for name in (*main, *others)}
+    curves = [line.curve for found in lines.values() for line in found]
     body = [
         tag("div", tag("h3", stage.name), _legend(runs, stage), class_="head"),
-        _charts(runs, stage, main, drawn, most),
+        stage_legend(StepMarkers(), curves, OVERLAY_SMOOTHING),
+        _charts(stage, {name: lines[name] for name in main}),
     ]
     if others:
         title = tag("summary", plural(len(others), "more metric"))
-        body.append(tag("details", title, _charts(runs, stage, others, drawn, most), class_="more"))
+        charts = _charts(stage, {name: lines[name] for name in others})
+        body.append(tag("details", title, charts, class_="more"))
     title = tag("summary", "Last values as a table")
-    body.append(tag("details", title, _table(runs, stage, [*main, *others]), class_="more"))
-    return tag("section", body, class_="card stage")
+    body.append(tag("details", title, _table(runs, stage, list(lines)), class_="more"))
+    axes = " ".join(curve_axes(list(stage.records.values())))
+    return tag("section", body, class_="card stage", data_stage=stage.name, data_axes=axes)
 
 
 def _legend(runs: Sequence[ComparedRun], stage: _Stage) -> Markup:
@@ -98,19 +94,27 @@ def _legend(runs: Sequence[ComparedRun], stage: _Stage) -> Markup:
     return tag("ul", items, class_="run-keys")
 
 
-def _charts(
-    runs: Sequence[ComparedRun], stage: _Stage, names: Sequence[str], drawn: OverlayCollector, most: int
-) -> Markup:
+def _lines(runs: Sequence[ComparedRun], stage: _Stage, name: str, most: int) -> list[ChartLine]:
+    """The lines of the runs that have a metric."""
+    return [
+        ChartLine(
+            curve=build_curve(name, record.events.metrics[name], most, record.events.progress),
+            mark=runs[place].mark,
+            name=runs[place].title,
+            color=color_class(place),
+            dash=dash_pattern(place),
+        )
+        for place, record in stage.records.items()
+        if name in record.events.metrics
+    ]
+
+
+def _charts(stage: _Stage, lines: Mapping[str, Sequence[ChartLine]]) -> Markup:
     charts: list[Markup] = []
-    for name in names:
-        built = [
-            RunCurve(place, runs[place].mark, build_curve(name, record.events.metrics[name], most))
-            for place, record in stage.records.items()
-            if name in record.events.metrics
-        ]
+    for name, found in lines.items():
         title = metric_title(name, _returned_metric(stage))
-        if any(one.curve.y for one in built):
-            charts.append(drawn.add(built, title))
+        if any(line.curve.y for line in found):
+            charts.append(draw_chart(found, title, StepMarkers()))
         else:
             charts.append(tag("p", f"{title} has no finite value.", class_="soft"))
     return tag("div", charts, class_="charts")

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.comparison.compared_run import ComparedRun, read_compared_runs
-from posttrain.runtime.comparison.comparison_curves import OverlayCollector, curves_section
+from posttrain.runtime.comparison.comparison_curves import curves_section
 from posttrain.runtime.comparison.comparison_metrics import Comparisons, metrics_section
 from posttrain.runtime.comparison.comparison_samples import changes_section
-from posttrain.runtime.comparison.overlay_chart import line_key
+from posttrain.runtime.comparison.line_styles import line_key
 from posttrain.runtime.comparison.recipe_differences import RecipeDifferences, recipes_section
 from posttrain.runtime.comparison.stage_comparison import compare_run_stages
-from posttrain.runtime.report.markup import Markup, script_json, scroll_frame, tag
+from posttrain.runtime.report.markup import Markup, scroll_frame, tag
 from posttrain.runtime.report.number_format import (
     DASH,
     format_duration,
@@ -21,7 +21,7 @@ from posttrain.runtime.report.number_format import (
     plural,
 )
 from posttrain.runtime.report.page_assets import page_asset
-from posttrain.runtime.report.page_frame import DataScript, PageSection, render_document
+from posttrain.runtime.report.page_frame import PageSection, render_document
 from posttrain.runtime.report.run_summary import run_outcome
 from posttrain.runtime.report.step_states import state_badge
 from posttrain.runtime.store.home import Home
@@ -54,19 +54,17 @@ def compare_runs(runs: Sequence[tuple[Home, Path]], recipes: RecipeDifferences) 
 
 def render_comparison(comparison: RunComparison) -> str:
     """Render the comparison as one HTML document."""
-    runs, drawn = comparison.runs, OverlayCollector()
+    runs = comparison.runs
     sections = [
         ("metrics", "Metrics", metrics_section(runs, comparison.stages)),
         ("changes", "Changed items", changes_section(runs, comparison.stages)),
-        ("curves", "Curves", curves_section(runs, drawn)),
+        ("curves", "Curves", curves_section(runs)),
         ("recipes", "Recipes", recipes_section(runs, comparison.recipes)),
     ]
     return render_document(
         title=f"{plural(len(runs), 'run')} compared \u00b7 {runs[0].record.plan.name}",
         top=_header(runs),
         sections=[PageSection(name, title, body) for name, title, body in sections if body is not None],
-        data=[DataScript("overlay-data", script_json(drawn.charts))],
-        script=page_asset(__package__ or "", "comparison.js"),
         style=page_asset(__package__ or "", "comparison.css"),
     )
 

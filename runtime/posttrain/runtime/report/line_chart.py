@@ -1,4 +1,4 @@
-"""Draws a curve: axes, values, the smoothed line, and markers for checkpoints, evaluations and resumes.
+"""Draws a chart: axes, a line for each run, and markers for checkpoints, evaluations and resumes.
 
 The figure has its data: the script draws it again, zoomed, with another axis, or smoothed otherwise.
 """
@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from posttrain.runtime.report.axis_scale import Scale, count_text, padded_range, tick_text, ticks
+from posttrain.runtime.report.chart_lines import ChartLine, describe_lines, is_overlay, line_data, step_range
 from posttrain.runtime.report.curve_data import DRAWN_POINTS, Curve, downsample
 from posttrain.runtime.report.curve_table import curve_table
 from posttrain.runtime.report.markup import Markup, script_json, tag
-from posttrain.runtime.report.number_format import format_number, plural
+from posttrain.runtime.report.number_format import format_number
 
 WIDTH, HEIGHT = 360, 184
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 350.0, 10.0, 158.0
 _MAX_DOTS = 12
+# Of non-finite values: shared by the lines of a chart, and the least of a line.
+_MAX_CROSSES, _MIN_CROSSES = 40, 4
 # Room around the axes for dots and strokes at their ends.
 _BLEED = 3.0
 
@@ -29,77 +32,49 @@ class StepMarkers:
     evals: tuple[int, ...] = ()
 
 
-def draw_chart(curve: Curve, title: str, marks: StepMarkers) -> Markup:
+def draw_chart(lines: Sequence[ChartLine], title: str, marks: StepMarkers) -> Markup:
     """The chart with a text line and a table below it, and the data for the script."""
-    description = _describe(curve)
-    across = Scale(*_step_range(curve), _LEFT, _RIGHT)
-    up = Scale(*padded_range([*curve.y, *curve.smooth]), _BOTTOM, _TOP)
-    inner = [_draw_markers(across, marks), _draw_lines(curve, across, up), _draw_nonfinite(curve, across)]
+    description = describe_lines(lines)
+    across = Scale(*step_range(lines), _LEFT, _RIGHT)
+    up = Scale(*padded_range(v for line in lines for column in line.columns for v in column), _BOTTOM, _TOP)
+    crosses = max(_MIN_CROSSES, _MAX_CROSSES // len(lines))
+    inner = [_draw_markers(across, marks), [_draw_line(line, across, up, crosses) for line in lines]]
     drawing = tag(
         "svg",
         tag("g", _grid(across, up), _clipped(inner), class_="drawn"),
-        tag("g", tag("line", y1=_TOP, y2=_BOTTOM), tag("circle", r=3.5), class_="cursor"),
+        tag(
+            "g",
+            tag("line", y1=_TOP, y2=_BOTTOM),
+            [tag("circle", r=3.5, class_=line.color or None) for line in lines],
+            class_="cursor",
+        ),
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
         tabindex=0,
         aria_label=f"{title} by step: {description}",
     )
-    head = tag(
-        "figcaption", tag("span", title, class_="cut", title=title), tag("b", format_number(curve.y[-1]))
-    )
+    overlay = is_overlay(lines)
+    last = None if overlay else tag("b", format_number(lines[0].curve.y[-1]))
     return tag(
         "figure",
-        head,
+        tag("figcaption", tag("span", title, class_="cut", title=title), last),
         drawing,
         tag("p", description, class_="readout"),
-        curve_table(curve, title),
-        tag("script", script_json(_chart_data(curve, marks)), type="application/json"),
-        class_="chart",
-        data_metric=curve.name,
-        data_positive=min(curve.y) > 0,
+        curve_table(lines, title),
+        tag("script", script_json(_chart_data(lines, marks)), type="application/json"),
+        class_="chart overlay" if overlay else "chart",
+        data_metric=lines[0].curve.name,
+        data_positive=all(value > 0 for line in lines for value in line.curve.y),
     )
 
 
-def _chart_data(curve: Curve, marks: StepMarkers) -> dict[str, object]:
-    """What the script draws."""
+def _chart_data(lines: Sequence[ChartLine], marks: StepMarkers) -> dict[str, object]:
     return {
-        "steps": curve.x,
-        "values": [_round_digits(value) for value in curve.y],
-        "smoothed": [_round_digits(value) for value in curve.smooth],
-        "seconds": [round(value, 3) for value in curve.seconds],
-        "tokens": curve.tokens,
-        "nonfinite": curve.nonfinite,
-        "total": curve.total,
+        "lines": [line_data(line) for line in lines],
         "checkpoints": marks.checkpoints,
         "evals": marks.evals,
         "resumed": marks.resumed,
     }
-
-
-def _round_digits(value: float) -> float:
-    """Single precision has seven digits."""
-    return float(f"{value:.7g}")
-
-
-def _step_range(curve: Curve) -> tuple[float, float]:
-    steps = [*curve.x, *curve.nonfinite]
-    low, high = min(steps), max(steps)
-    return (low, high) if high > low else (low - 1, high + 1)
-
-
-def _describe(curve: Curve) -> str:
-    """A description of the curve as text."""
-    low, high = min(curve.y), max(curve.y)
-    if len(curve.y) == 1:
-        text = f"{format_number(low)} at step {format_number(curve.x[0])}"
-    elif low == high:
-        text = f"{format_number(low)} at every step"
-    else:
-        best = curve.x[curve.y.index(low)], curve.x[curve.y.index(high)]
-        text = f"min {format_number(low)} at step {best[0]:g}, max {format_number(high)} at step {best[1]:g}"
-    text += f"; {plural(len(curve.nonfinite), 'non-finite value')}" if curve.nonfinite else ""
-    shown = len(curve.x) + len(curve.nonfinite)
-    return text + (f"; {shown:,} of {curve.total:,} values shown" if shown < curve.total else "")
 
 
 def _clipped(inner: list[list[Markup]]) -> Markup:
@@ -141,18 +116,18 @@ def _draw_markers(across: Scale, marks: StepMarkers) -> list[Markup]:
     return drawn
 
 
-def _draw_lines(curve: Curve, across: Scale, up: Scale) -> list[Markup]:
+def _draw_line(line: ChartLine, across: Scale, up: Scale, crosses: int) -> Markup:
+    curve, columns, dash = line.curve, line.columns, line.dash or None
     places = downsample(list(curve.y), DRAWN_POINTS)
     drawn = [
-        tag("path", d=_path(curve, curve.y, places, across, up), class_="raw" if curve.smooth else "line")
+        tag("path", d=_path(curve, column, places, across, up), class_=name, stroke_dasharray=dash)
+        for name, column in zip(("raw", "line")[-len(columns) :], columns, strict=True)
     ]
-    if curve.smooth:
-        drawn.append(tag("path", d=_path(curve, curve.smooth, places, across, up), class_="line"))
-    elif len(places) <= _MAX_DOTS:
+    if not curve.smooth and len(places) <= _MAX_DOTS:
         drawn += [
             tag("circle", cx=across(curve.x[i]), cy=up(curve.y[i]), r=2.5, class_="dot") for i in places
         ]
-    return drawn
+    return tag("g", drawn, _draw_nonfinite(line, across, crosses), class_=line.color or None)
 
 
 def _path(curve: Curve, values: Sequence[float], places: Sequence[int], across: Scale, up: Scale) -> str:
@@ -162,26 +137,27 @@ def _path(curve: Curve, values: Sequence[float], places: Sequence[int], across: 
     for place in places:
         step = curve.x[place]
         x, y = across(step), up(values[place])
-        broken = before is None or has_gap(before, step, curve.nonfinite)
+        broken = before is None or _has_gap(before, step, curve.nonfinite)
         parts.append(f"M{x:.1f} {y:.1f}h0" if broken else f"L{x:.1f} {y:.1f}")
         before = step
     return "".join(parts)
 
 
-def has_gap(low: float, high: float, nonfinite: Sequence[float]) -> bool:
+def _has_gap(low: float, high: float, nonfinite: Sequence[float]) -> bool:
     """Whether there is a non-finite value between two steps."""
     index = bisect_left(nonfinite, low)
     return index < len(nonfinite) and nonfinite[index] < high
 
 
-def _draw_nonfinite(curve: Curve, across: Scale) -> list[Markup]:
-    """A cross at the top for each non-finite value, up to 40."""
+def _draw_nonfinite(line: ChartLine, across: Scale, most: int) -> list[Markup]:
+    """A cross at the top for each of the first non-finite values."""
+    run = f"{line.mark}: " if line.mark else ""
     return [
         tag(
             "path",
-            tag("title", f"non-finite value at step {step:g}"),
-            d=f"M{across(step) - 3:.1f} {_TOP}l6 6m-6 0l6 -6",
+            tag("title", f"{run}non-finite value at step {step:g}"),
+            d=f"M{across(step) - 3:.1f} {_TOP:g}l6 6m-6 0l6 -6",
             class_="lost",
         )
-        for step in curve.nonfinite[:40]
+        for step in line.curve.nonfinite[:most]
     ]

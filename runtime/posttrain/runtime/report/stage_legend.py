@@ -7,13 +7,12 @@ from posttrain.runtime.report.line_chart import StepMarkers
 from posttrain.runtime.report.markup import Markup, tag
 from posttrain.runtime.report.number_format import plural
 
-SMOOTHING = (
-    "Bold line: the mean of the values around each step, in a window of a twelfth of the curve that is"
-    " shorter at both ends. Faint line: the values."
-)
+_MEAN = "the mean of the values around each step, in a window of a twelfth of the curve that is"
+SMOOTHING = f"Bold line: {_MEAN} shorter at both ends. Faint line: the values."
+OVERLAY_SMOOTHING = f"Lines: {_MEAN} shorter at both ends."
 
 
-def stage_legend(marks: StepMarkers, curves: Iterable[Curve]) -> Markup | None:
+def stage_legend(marks: StepMarkers, curves: Iterable[Curve], smoothing: str = SMOOTHING) -> Markup | None:
     """None when the curves have neither markers nor smoothing."""
     found = list(curves)
     symbols = [
@@ -23,7 +22,7 @@ def stage_legend(marks: StepMarkers, curves: Iterable[Curve]) -> Markup | None:
         ("non-finite value", tag("path", d="M4 4l6 6m-6 0l6 -6", class_="lost"), _nonfinite(found)),
     ]
     items = [tag("li", _symbol(drawn), " ", plural(count, word)) for word, drawn, count in symbols if count]
-    words = tag("p", SMOOTHING, class_="soft smoothing") if any(curve.smooth for curve in found) else None
+    words = tag("p", smoothing, class_="soft smoothing") if any(curve.smooth for curve in found) else None
     legend = tag("ul", items, class_="legend marks soft") if items else None
     return tag("div", legend, words, class_="marking") if items or words else None
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from posttrain.runtime.report.chart_lines import ChartLine
 from posttrain.runtime.report.curve_data import MAX_POINTS, Curve, build_curve
 from posttrain.runtime.report.line_chart import StepMarkers, draw_chart
 from posttrain.runtime.report.markup import Markup, tag
@@ -66,18 +67,20 @@ def _stage(record: StepRecord, most: int, full: bool, unfolded: bool) -> Markup:
     about = f"{record.step.kind} \u00b7 {plural(_last_step(record), 'step')}"
     about += f" \u00b7 {state_label(record.state)}" if record.state != "done" else ""
     head = Markup(tag("h3", record.id) + tag("span", about, class_="soft"))
-    named = {"data_stage": record.id, "data_axes": _axes(record)}
+    named = {"data_stage": record.id, "data_axes": " ".join(curve_axes([record]))}
     if unfolded:
         return tag("section", tag("div", head, class_="head"), body, class_="card stage", **named)
     return tag("details", tag("summary", head), body, class_="card stage", **named)
 
 
-def _axes(record: StepRecord) -> str:
-    """What the script can draw the curves by."""
-    progress = record.events.progress
-    return " ".join(
-        ["steps", *(["tokens"] if progress.tokens else []), *(["seconds"] if progress.seconds else [])]
-    )
+def curve_axes(records: Sequence[StepRecord]) -> list[str]:
+    """What the script can draw the curves of these runs by: only what all of them know."""
+    progress = [record.events.progress for record in records]
+    return [
+        "steps",
+        *(["tokens"] if all(one.tokens for one in progress) else []),
+        *(["seconds"] if all(one.seconds for one in progress) else []),
+    ]
 
 
 def _last_step(record: StepRecord) -> int:
@@ -137,7 +140,8 @@ def _charts(
     found: list[Markup] = []
     for name in names:
         if curves[name].y:
-            found.append(draw_chart(curves[name], metric_title(name, returns), marks))
+            line = ChartLine(curve=curves[name])
+            found.append(draw_chart([line], metric_title(name, returns), marks))
         else:
             found.append(tag("p", f"{metric_title(name, returns)} has no finite value.", class_="soft"))
     return tag("div", found, class_="charts")

@@ -1,27 +1,47 @@
-// The cursor of a stage: every chart shows its value at the same step. A focused chart is a slider over its points.
+// The cursor of a stage: every chart shows its values at the same place of the x axis. A focused chart is a slider over
+// its points.
 
-function showCursor(group, step) {
-  group.cursor = step;
+function showCursor(group, value) {
+  group.cursor = value;
   for (const chart of liveCharts(group)) {
-    if (step === null) hideCursor(chart);
-    else if (chart.svg.getClientRects().length) showPoint(chart, nearest(chart.curve.steps, step));
+    if (value === null) hideCursor(chart);
+    else if (chart.svg.getClientRects().length) showPoint(chart, nearest(stops(chart), value));
   }
 }
 
 function showPoint(chart, index) {
-  const { curve, view } = chart;
-  const x = view.across.to(view.place(curve.steps[index]));
-  const inside = x >= AREA.left - 1 && x <= AREA.right + 1;
-  chart.cursor.style.visibility = inside ? "visible" : "hidden";
-  const [line, dot] = chart.cursor.children;
-  line.setAttribute("x1", x);
-  line.setAttribute("x2", x);
-  dot.setAttribute("cx", x);
-  dot.setAttribute("cy", view.up.to(curve.values[index]));
-  chart.readout.textContent = pointText(chart, index);
-  chart.svg.setAttribute("aria-valuemax", curve.steps.length - 1);
+  const { view } = chart;
+  const value = stops(chart)[index];
+  const x = view.across.to(value);
+  chart.cursor.style.visibility = isInside(x) ? "visible" : "hidden";
+  const [ruler, ...dots] = chart.cursor.children;
+  ruler.setAttribute("x1", x);
+  ruler.setAttribute("x2", x);
+  const points = view.lines.map((one) => pointAt(one, value));
+  view.lines.forEach((one, n) => showDot(dots[n], one, points[n], view));
+  chart.readout.textContent = isOverlay(chart.data) ? runsText(chart, value, points) : pointText(chart, points[0]);
+  chart.svg.setAttribute("aria-valuemax", stops(chart).length - 1);
   chart.svg.setAttribute("aria-valuenow", index);
   chart.svg.setAttribute("aria-valuetext", chart.readout.textContent);
+}
+
+function isInside(x) {
+  return x >= AREA.left - 1 && x <= AREA.right + 1;
+}
+
+// The index of the point of a line at a place of the axis; -1 before its first and after its last one.
+function pointAt({ places }, value) {
+  if (!places.length || value < places[0] || value > places[places.length - 1]) return -1;
+  return nearest(places, value);
+}
+
+// Of a run, the dot is at its value; of several ones, on the line that is drawn.
+function showDot(dot, { places, columns }, point, { across, up }) {
+  const x = point < 0 ? NaN : across.to(places[point]);
+  dot.setAttribute("visibility", isInside(x) ? "inherit" : "hidden");
+  if (!isInside(x)) return;
+  dot.setAttribute("cx", x);
+  dot.setAttribute("cy", up.to(columns[0][point]));
 }
 
 function hideCursor(chart) {
@@ -30,27 +50,37 @@ function hideCursor(chart) {
 }
 
 function pointText(chart, index) {
-  const { curve, view } = chart;
-  const step = curve.steps[index];
-  const smoothed = view.smoothed.length ? ` (smoothed ${numberText(view.smoothed[index])})` : "";
+  const { data, view } = chart;
+  const line = data.lines[0];
+  const { smoothed } = view.lines[0];
+  const step = line.steps[index];
   const events = [
-    [curve.checkpoints, "checkpoint"],
-    [curve.evals, "evaluation"],
-    [curve.resumed, "resumed"],
+    [data.checkpoints, "checkpoint"],
+    [data.evals, "evaluation"],
+    [data.resumed, "resumed"],
   ].filter(([steps]) => steps.includes(step));
   return [
-    `step ${step}: ${numberText(curve.values[index])}${smoothed}`,
-    ...(curve.tokens.length ? [`${countText(curve.tokens[index])} tokens`] : []),
-    ...(curve.seconds.length ? [durationText(curve.seconds[index])] : []),
+    `step ${step}: ${numberText(line.values[index])}${smoothed.length ? ` (smoothed ${numberText(smoothed[index])})` : ""}`,
+    ...(line.tokens.length ? [`${countText(line.tokens[index])} tokens`] : []),
+    ...(line.seconds.length ? [durationText(line.seconds[index])] : []),
     ...events.map(([, words]) => words),
   ].join(" \u00b7 ");
 }
 
-// The step under the pointer.
-function stepAt(chart, event) {
-  const { curve, view } = chart;
-  const value = view.across.from(placeAt(chart, event));
-  return view.axis === "steps" ? value : interpolate(curve[view.axis], curve.steps, value);
+// The values of the runs that have one there, or around there.
+function runsText(chart, value, points) {
+  const { axis } = chart.view;
+  const place = { steps: `step ${value}`, tokens: `${countText(value)} tokens`, seconds: durationText(value) }[axis];
+  const found = chart.data.lines.flatMap((line, n) => {
+    if (axis === "steps" && line.nonfinite.includes(value)) return [`${line.mark} not finite`];
+    return points[n] < 0 ? [] : [`${line.mark} ${numberText(line.values[points[n]])}`];
+  });
+  return `${place}: ${found.join(", ")}`;
+}
+
+// The place on the x axis under the pointer.
+function valueAt(chart, event) {
+  return chart.view.across.from(placeAt(chart, event));
 }
 
 // The horizontal position of the pointer in the coordinates of the drawing.
@@ -61,14 +91,15 @@ function placeAt(chart, event) {
 }
 
 function moveCursor(chart, key) {
-  const { curve, group } = chart;
-  const last = curve.steps.length - 1;
-  const place = group.cursor === null ? -1 : nearest(curve.steps, group.cursor);
+  const { group } = chart;
+  const all = stops(chart);
+  const last = all.length - 1;
+  const place = group.cursor === null ? -1 : nearest(all, group.cursor);
   const moves = { ArrowRight: place + 1, ArrowLeft: place < 0 ? last : place - 1, Home: 0, End: last };
   if (!(key in moves)) return false;
-  const step = curve.steps[Math.max(0, Math.min(last, moves[key]))];
-  panTo(group, step);
-  showCursor(group, step);
+  const value = all[Math.max(0, Math.min(last, moves[key]))];
+  panTo(group, value);
+  showCursor(group, value);
   return true;
 }
 
@@ -77,7 +108,7 @@ function addCursor(chart) {
   svg.setAttribute("role", "slider");
   for (const [name, value] of [["valuemin", 0], ["valuemax", 100], ["valuenow", 0], ["valuetext", chart.before]])
     svg.setAttribute(`aria-${name}`, value);
-  svg.addEventListener("pointermove", (event) => showCursor(group, stepAt(chart, event)));
+  svg.addEventListener("pointermove", (event) => showCursor(group, valueAt(chart, event)));
   svg.addEventListener("pointerleave", () => showCursor(group, null));
   svg.addEventListener("blur", () => showCursor(group, null));
   svg.addEventListener("keydown", (event) => {

@@ -1,7 +1,20 @@
-// The points of a figure, in columns of the same length: steps, values, and tokens and seconds where they are known.
+// The lines of a figure. Each has points, in columns of the same length: steps, values, and tokens and seconds where
+// they are known.
 
-function readCurve(figure) {
+function readData(figure) {
   return JSON.parse(figure.querySelector(":scope > script").textContent);
+}
+
+// Whether the chart is that of a comparison: its lines have the marks of their runs.
+function isOverlay(data) {
+  return data.lines[0].mark !== "";
+}
+
+// The places on an axis at which a line has a point, in order.
+function stops(chart) {
+  const { axis } = chart.group;
+  chart.stops ??= {};
+  return (chart.stops[axis] ??= [...new Set(chart.data.lines.flatMap((line) => line[axis]))].sort((a, b) => a - b));
 }
 
 // The index of the value of a rising column that is nearest to another.
@@ -32,9 +45,12 @@ function interpolate(from, to, value) {
   return to[after - 1] + share * (to[after] - to[after - 1]);
 }
 
-function stepRange(curve) {
-  const steps = curve.steps.concat(curve.nonfinite);
-  const [low, high] = steps.reduce(([a, b], step) => [Math.min(a, step), Math.max(b, step)], [Infinity, -Infinity]);
+// The ends of an axis: every value, finite or not, is between them.
+function axisRange(lines, axis) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const line of lines)
+    for (const column of axis === "steps" ? [line.steps, line.nonfinite] : [line[axis]])
+      for (const value of column) [low, high] = [Math.min(low, value), Math.max(high, value)];
   return high > low ? [low, high] : [low - 1, high + 1];
 }
 
@@ -54,7 +70,7 @@ function movingAverage(values, parts) {
 const USUAL_PARTS = 12;
 
 // The smoothed line: empty without one. That of the usual window comes with the page, from all values of the run.
-function smoothedValues(curve, parts) {
-  if (!parts || !curve.smoothed.length) return [];
-  return parts === USUAL_PARTS ? curve.smoothed : movingAverage(curve.values, parts);
+function smoothedValues(line, parts) {
+  if (!parts || !line.smoothed.length) return [];
+  return parts === USUAL_PARTS ? line.smoothed : movingAverage(line.values, parts);
 }

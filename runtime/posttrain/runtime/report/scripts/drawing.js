@@ -2,6 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const MAX_DOTS = 12;
+const [MAX_CROSSES, MIN_CROSSES] = [40, 4];
 
 function draw(name, attributes, ...children) {
   const element = document.createElementNS(SVG, name);
@@ -10,39 +11,45 @@ function draw(name, attributes, ...children) {
   return element;
 }
 
-// The scales of a chart, and the indices of the points between its ends.
+// The scales of a chart, and for each line the indices of the points between its ends.
 function chartView(chart) {
-  const { curve, group } = chart;
-  const axis = curve[group.axis].length ? group.axis : "steps";
-  const [from, to] = group.range || stepRange(curve);
-  let [low, high] = axis === "steps" ? [from, to] : [from, to].map((step) => interpolate(curve.steps, curve[axis], step));
-  if (!(high > low)) [low, high] = [low - 1, high + 1];
-  let [first, end] = [lowerBound(curve.steps, from), lowerBound(curve.steps, to)];
-  if (curve.steps[end] <= to) end += 1;
-  const smoothed = smoothedValues(curve, group.parts);
-  const empty = end <= first;
-  const seen = empty ? curve.values.concat(smoothed) : curve.values.slice(first, end).concat(smoothed.slice(first, end));
-  const [bottom, top] = paddedRange(seen, chart.log);
+  const { data, group } = chart;
+  const { axis } = group;
+  const [from, to] = visibleRange(group) || axisRange(data.lines, axis);
+  const lines = data.lines.map((line) => lineView(line, axis, group.parts, from, to, isOverlay(data)));
+  const seen = lines.flatMap(({ columns, first, end }) => columns.flatMap((column) => column.slice(first, end)));
+  const [bottom, top] = paddedRange(seen.length ? seen : lines.flatMap(({ columns }) => columns.flat()), chart.log);
   return {
     axis,
     from,
     to,
-    first,
-    end,
-    smoothed,
-    across: makeScale(low, high, AREA.left, AREA.right, false),
+    lines,
+    across: makeScale(from, to, AREA.left, AREA.right, false),
     up: makeScale(bottom, top, AREA.bottom, AREA.top, chart.log),
-    place: (step) => (axis === "steps" ? step : interpolate(curve.steps, curve[axis], step)),
   };
+}
+
+// What is drawn of a line, the main column last. The raw lines of several runs would cover each other.
+function lineView(line, axis, parts, from, to, overlay) {
+  const places = line[axis];
+  const [first, after] = [lowerBound(places, from), lowerBound(places, to)];
+  let end = after;
+  while (places[end] <= to) end += 1;
+  const smoothed = smoothedValues(line, parts);
+  const raw = smoothed.length && overlay ? [] : [line.values];
+  const place = (step) => (axis === "steps" ? step : interpolate(line.steps, places, step));
+  return { places, first, end, smoothed, columns: smoothed.length ? [...raw, smoothed] : raw, place };
 }
 
 function redraw(chart) {
   const view = (chart.view = chartView(chart));
+  const { data } = chart;
   const { left, right, top, bottom, bleed } = AREA;
   const box = [left - bleed, top - bleed, right - left + 2 * bleed, bottom - top + bleed];
   const [x, y, width, height] = box;
   const inner = draw("svg", { x, y, width, height, viewBox: box.join(" "), "aria-hidden": "true" });
-  inner.append(...drawMarkers(chart.curve, view), ...drawLines(chart.curve, view), ...drawNonfinite(chart.curve, view));
+  const most = Math.max(MIN_CROSSES, Math.floor(MAX_CROSSES / data.lines.length));
+  inner.append(...drawMarkers(data, view), ...data.lines.map((line, n) => drawLine(line, view.lines[n], view, most)));
   chart.svg.querySelector(".drawn").replaceChildren(...drawGrid(chart, view), inner);
 }
 
@@ -68,63 +75,69 @@ function acrossTicks(axis, { low, high }) {
   return ticks(low, high, axis === "steps" ? 5 : 4, true).map((value) => [value, countText(value)]);
 }
 
-function drawMarkers(curve, { from, to, across, place }) {
+function drawMarkers(data, { from, to, across, lines }) {
   const { top, bottom } = AREA;
-  const at = (steps) => steps.filter((step) => from <= step && step <= to).map((step) => [step, across.to(place(step))]);
+  const { steps } = data.lines[0];
+  const known = (step) => lines[0].places === steps || (steps[0] <= step && step <= steps[steps.length - 1]);
+  const at = (marked) =>
+    marked
+      .filter(known)
+      .map((step) => [step, lines[0].place(step)])
+      .filter(([, place]) => from <= place && place <= to)
+      .map(([step, place]) => [step, across.to(place)]);
   const titled = (name, attributes, words) => {
     const element = draw(name, attributes);
     element.append(draw("title", {}, words));
     return element;
   };
   return [
-    ...at(curve.evals).map(([step, x]) =>
+    ...at(data.evals).map(([step, x]) =>
       titled("path", { d: `M${x.toFixed(1)} ${bottom - 11}v5`, class: "evaluated" }, `evaluation at step ${step}`),
     ),
-    ...at(curve.checkpoints).map(([step, x]) =>
+    ...at(data.checkpoints).map(([step, x]) =>
       titled("path", { d: `M${x.toFixed(1)} ${bottom}l-3.5 -5h7z`, class: "checkpoint" }, `checkpoint at step ${step}`),
     ),
-    ...at(curve.resumed).map(([step, x]) =>
+    ...at(data.resumed).map(([step, x]) =>
       titled("line", { x1: x, x2: x, y1: top, y2: bottom, class: "resumed" }, `resumed from step ${step}`),
     ),
   ];
 }
 
-function drawLines(curve, view) {
-  const { smoothed } = view;
-  const found = [draw("path", { d: linePath(curve, curve.values, view), class: smoothed.length ? "raw" : "line" })];
-  if (smoothed.length) found.push(draw("path", { d: linePath(curve, smoothed, view), class: "line" }));
-  else if (view.end - view.first <= MAX_DOTS)
-    for (let n = view.first; n < view.end; n += 1)
-      found.push(
-        draw("circle", {
-          cx: view.across.to(view.place(curve.steps[n])),
-          cy: view.up.to(curve.values[n]),
-          r: 2.5,
-          class: "dot",
-        }),
-      );
-  return found;
+function drawLine(line, one, view, crosses) {
+  const { columns, places, smoothed, first, end } = one;
+  const group = draw("g", line.color ? { class: line.color } : {});
+  const dash = line.dash ? { "stroke-dasharray": line.dash } : {};
+  for (const column of columns) {
+    const main = column === columns[columns.length - 1];
+    group.append(draw("path", { d: linePath(line, column, one, view), class: main ? "line" : "raw", ...dash }));
+  }
+  if (!smoothed.length && end - first <= MAX_DOTS)
+    for (let n = first; n < end; n += 1)
+      group.append(draw("circle", { cx: view.across.to(places[n]), cy: view.up.to(line.values[n]), r: 2.5, class: "dot" }));
+  group.append(...drawNonfinite(line, one, view, crosses));
+  return group;
 }
 
 // A line through the visible points and one on each side, with a gap at each non-finite value.
-function linePath(curve, values, { first, end, across, up, axis }) {
-  const column = curve[axis];
+function linePath(line, values, { first, end, places }, { across, up }) {
   let path = "";
   for (let n = Math.max(0, first - 1); n < Math.min(values.length, end + 1); n += 1) {
-    const place = `${across.to(column[n]).toFixed(1)} ${up.to(values[n]).toFixed(1)}`;
-    const gap = path && lowerBound(curve.nonfinite, curve.steps[n - 1]) < lowerBound(curve.nonfinite, curve.steps[n]);
+    const place = `${across.to(places[n]).toFixed(1)} ${up.to(values[n]).toFixed(1)}`;
+    const gap = path && lowerBound(line.nonfinite, line.steps[n - 1]) < lowerBound(line.nonfinite, line.steps[n]);
     path += path && !gap ? `L${place}` : `M${place}h0`;
   }
   return path;
 }
 
-function drawNonfinite(curve, { from, to, across, place }) {
-  return curve.nonfinite
-    .filter((step) => from <= step && step <= to)
-    .slice(0, 40)
+// The other axes have no place for a run without any finite value.
+function drawNonfinite(line, { place }, { from, to, across }, most) {
+  const run = line.mark && `${line.mark}: `;
+  return line.nonfinite
+    .filter((step) => from <= place(step) && place(step) <= to)
+    .slice(0, most)
     .map((step) => {
       const cross = draw("path", { d: `M${(across.to(place(step)) - 3).toFixed(1)} ${AREA.top}l6 6m-6 0l6 -6`, class: "lost" });
-      cross.append(draw("title", {}, `non-finite value at step ${step}`));
+      cross.append(draw("title", {}, `${run}non-finite value at step ${step}`));
       return cross;
     });
 }

@@ -14,29 +14,31 @@ function addChart(figure) {
   const group = groupOf(figure);
   const log = group.logs.has(figure.dataset.metric);
   const chart = { figure, svg, readout, title, group, log, before: readout.textContent, cursor: svg.querySelector(".cursor") };
-  let curve = null;
+  let data = null;
   let view = null;
   // A page can have thousands of charts: the data of one are parsed when they are needed.
-  Object.defineProperty(chart, "curve", { get: () => (curve ??= readCurve(figure)) });
+  Object.defineProperty(chart, "data", { get: () => (data ??= readData(figure)) });
   Object.defineProperty(chart, "view", { get: () => (view ??= chartView(chart)), set: (next) => (view = next) });
   group.charts.add(chart);
   addCursor(chart);
   addZoom(chart);
   addTable(chart);
   addChartTools(chart);
-  if (log || isChanged(group)) redraw(chart);
+  return chart;
 }
 
 function enhance(root) {
   const fresh = (selector) => within(root, selector).filter((element) => !enhanced.has(element));
-  for (const stage of fresh("[data-stage]")) {
+  for (const stage of fresh(STAGE)) {
     addStageTools(stage);
     enhanced.add(stage);
   }
-  for (const figure of fresh(".chart[data-metric]")) {
+  const charts = fresh(".chart[data-metric]").map((figure) => {
     enhanced.add(figure);
-    addChart(figure);
-  }
+    return addChart(figure);
+  });
+  // Once the group has all of its charts: together they determine what is visible.
+  for (const chart of charts) if (chart.log || isChanged(chart.group)) redraw(chart);
   for (const root of fresh("#browse")) {
     enhanced.add(root);
     browse(root);

@@ -1,10 +1,12 @@
-// What the charts of a stage share: the x axis, the visible steps, the smoothing and the cursor. It outlives the
+// What the charts of a stage share: the x axis, its visible part, the smoothing and the cursor. It outlives the
 // elements: a live page replaces them, and the new ones are shown as the old ones were.
 
+// The part of the page with the charts of a stage.
+const STAGE = ".stage[data-stage]";
 const groups = new Map();
 
 function groupOf(element) {
-  const stage = element.closest("[data-stage]");
+  const stage = element.closest(STAGE);
   const key = stage ? stage.dataset.stage : "";
   if (!groups.has(key))
     groups.set(key, { key, axes: [], axis: "steps", range: null, parts: USUAL_PARTS, cursor: null, charts: new Set(), logs: new Set() });

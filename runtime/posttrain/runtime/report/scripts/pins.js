@@ -39,7 +39,7 @@ function pinArea() {
   const charts = document.createElement("div");
   charts.className = "charts";
   area.append(title, charts);
-  document.querySelector("[data-stage]").before(area);
+  document.querySelector(STAGE).before(area);
   return area;
 }
 

@@ -80,7 +80,7 @@ function addStageTools(stage) {
 }
 
 function updateStageTools(group) {
-  for (const stage of document.querySelectorAll("[data-stage]")) {
+  for (const stage of document.querySelectorAll(STAGE)) {
     if (stage.dataset.stage !== group.key) continue;
     const reset = stage.querySelector(":scope > .stage-tools .reset");
     if (reset) reset.disabled = group.range === null;

@@ -2,22 +2,42 @@
 
 const MIN_DRAG = 4;
 
-function fullRange(group) {
-  const ends = [...liveCharts(group)].map((chart) => stepRange(chart.curve));
-  return [Math.min(...ends.map(([low]) => low)), Math.max(...ends.map(([, high]) => high))];
+function groupLines(group) {
+  return [...liveCharts(group)].flatMap((chart) => chart.data.lines);
+}
+
+// The visible part of the x axis; null for all of it. The range stays that of the axis on which it was chosen.
+function visibleRange(group) {
+  const { range, axis } = group;
+  if (range === null) return null;
+  return range.axis === axis ? [range.from, range.to] : convertRange(group, range);
+}
+
+// The part of the axis in which the runs were between the ends of a range of another axis.
+function convertRange(group, { axis, from, to }) {
+  const longest = new Map();
+  for (const line of groupLines(group))
+    if (line.steps.length > (longest.get(line.mark)?.steps.length ?? 0)) longest.set(line.mark, line);
+  const all = [...longest.values()];
+  const within = all.filter((line) => line[axis][0] <= to && line[axis][line[axis].length - 1] >= from);
+  const ends = (within.length ? within : all).map((line) =>
+    [from, to].map((value) => interpolate(line[axis], line[group.axis], value)),
+  );
+  const [low, high] = [Math.min(...ends.map(([a]) => a)), Math.max(...ends.map(([, b]) => b))];
+  return high > low ? [low, high] : [low - 1, high + 1];
 }
 
 function zoomTo(group, from, to) {
-  const [low, high] = fullRange(group);
-  const range = [Math.max(low, from), Math.min(high, to)];
-  if (!(range[1] > range[0])) return;
-  group.range = range[0] <= low && range[1] >= high ? null : range;
+  const [low, high] = axisRange(groupLines(group), group.axis);
+  [from, to] = [Math.max(low, from), Math.min(high, to)];
+  if (!(to > from)) return;
+  group.range = from <= low && to >= high ? null : { axis: group.axis, from, to };
   redrawGroup(group);
 }
 
 // From a point to a point, so that the end of a drag near a point includes it.
-function snapRange(steps, from, to) {
-  const [low, high] = [steps[nearest(steps, from)], steps[nearest(steps, to)]];
+function snapRange(places, from, to) {
+  const [low, high] = [places[nearest(places, from)], places[nearest(places, to)]];
   return high > low ? [low, high] : [from, to];
 }
 
@@ -26,13 +46,13 @@ function resetZoom(group) {
   redrawGroup(group);
 }
 
-// Moves the visible range to a step outside of it, and keeps its width where that is possible.
-function panTo(group, step) {
+// Moves the visible range to a place outside of it, and keeps its width where that is possible.
+function panTo(group, value) {
   if (group.range === null) return;
-  const [from, to] = group.range;
-  if (step >= from && step <= to) return;
-  const [low, high] = fullRange(group);
-  const start = Math.max(low, Math.min(high - (to - from), step - (to - from) / 2));
+  const [from, to] = visibleRange(group);
+  if (value >= from && value <= to) return;
+  const [low, high] = axisRange(groupLines(group), group.axis);
+  const start = Math.max(low, Math.min(high - (to - from), value - (to - from) / 2));
   zoomTo(group, start, start + to - from);
 }
 
@@ -45,11 +65,11 @@ function zoomByKey(chart, key) {
   }
   const factor = { "+": 0.5, "=": 0.5, "-": 2 }[key];
   if (!factor) return false;
-  const [from, to] = group.range || fullRange(group);
-  const middle = group.cursor === null ? (from + to) / 2 : group.cursor;
-  const step = group.cursor;
+  const [from, to] = visibleRange(group) || axisRange(groupLines(group), group.axis);
+  const { cursor } = group;
+  const middle = cursor === null ? (from + to) / 2 : cursor;
   zoomTo(group, middle - (middle - from) * factor, middle + (to - middle) * factor);
-  showCursor(group, step);
+  showCursor(group, cursor);
   return true;
 }
 
@@ -70,8 +90,8 @@ function addZoom(chart) {
 
   svg.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
-    start = { place: placeAt(chart, event), step: stepAt(chart, event) };
-    showCursor(group, start.step);
+    start = { place: placeAt(chart, event), value: valueAt(chart, event) };
+    showCursor(group, start.value);
   });
   svg.addEventListener("pointermove", (event) => {
     const wide = width(event);
@@ -81,9 +101,9 @@ function addZoom(chart) {
     selection.setAttribute("width", Math.abs(wide));
   });
   svg.addEventListener("pointerup", (event) => {
-    const [wide, from, to] = [width(event), start && start.step, stepAt(chart, event)];
+    const [wide, from, to] = [width(event), start && start.value, valueAt(chart, event)];
     stop();
-    if (Math.abs(wide) >= MIN_DRAG) zoomTo(group, ...snapRange(chart.curve.steps, Math.min(from, to), Math.max(from, to)));
+    if (Math.abs(wide) >= MIN_DRAG) zoomTo(group, ...snapRange(stops(chart), Math.min(from, to), Math.max(from, to)));
   });
   svg.addEventListener("pointercancel", stop);
   svg.addEventListener("dblclick", () => resetZoom(group));
