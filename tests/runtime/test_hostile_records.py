@@ -329,15 +329,18 @@ def test_hostile_lines_of_events_are_skipped(home: Home, work: Path) -> None:
     assert EventTail(path).progress() is None
     assert list(MetricsReader(home, work.name).new_points()) == []
     flipped = (  # bits in the names of fields
-        '{"kind": "resumed", "stap": 1}',
         '{"kind": "metrics", "step": 1, "valuas": {}, "at": 2.0}',
         '{"kind": "metrics", "step": 1, "values": {}, "au": 2.0}',
     )
     with path.open("a") as file:
         file.writelines(f"{line}\n" for line in flipped)
-    assert len(read_events(path)) == 4
+    assert len(read_events(path)) == 3
     assert list(MetricsReader(home, work.name).new_points()) == []
     with path.open("a") as file:
         file.write('{"kind": "metrics", "values": {"loss": 0.5}, "step": 1, "at": 2.0}\n')
     assert last_metrics(path) == {"loss": 0.5}
     assert [point.values for point in MetricsReader(home, work.name).new_points()] == [{"loss": 0.5}]
+    with path.open("a") as file:
+        file.write('{"kind": "resumed", "stap": 1}\n')
+    with pytest.raises(ValueError, match="an event resumed has no valid step"):
+        read_events(path)

@@ -53,7 +53,8 @@ def read_events(path: Path) -> list[dict[str, Any]]:
 
     An attempt that resumes from a checkpoint repeats the steps after that checkpoint, and an attempt
     that starts over repeats all steps. Only the events of the last execution are returned. An attempt that
-    ends before its first step, while the model loads, does not hide the one before it.
+    ends before its first step, while the model loads, does not hide the one before it. Raises ValueError for
+    damaged events that have no order.
     """
     previous: list[dict[str, Any]] = []
     current: list[dict[str, Any]] = []
@@ -62,14 +63,16 @@ def read_events(path: Path) -> list[dict[str, Any]]:
             previous, current = current if _has_steps(current) else previous, []
         elif event["kind"] == "resumed":
             resumed = _step_number(event)
-            current = [e for e in previous if _step_number(e) <= resumed] + current
+            current = [e for e in previous if _step_number(e, missing=0) <= resumed] + current
         current.append(event)
     return current
 
 
-def _step_number(event: Mapping[str, Any]) -> float:
-    """The optimizer step of an event; 0 for an event without one, or with a damaged one."""
-    return metric_number(event.get("step")) or 0.0
+def _step_number(event: Mapping[str, Any], missing: float | None = None) -> float:
+    number = metric_number(event.get("step", missing))
+    if number is None:
+        raise ValueError(f"an event {event['kind']} has no valid step")
+    return number
 
 
 def _has_steps(events: list[dict[str, Any]]) -> bool:

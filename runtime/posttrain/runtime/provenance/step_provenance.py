@@ -43,7 +43,7 @@ def step_record(step: "Step", product: Product) -> StepRecord:
 
 def hardware_of(product: Product) -> Mapping[str, str] | None:
     """The hardware of the last execution of a step; None if it is not recorded."""
-    events = read_events(product.record / "events.jsonl")
+    events = _events(product)
     found = next((event.get("hardware") for event in events if event["kind"] == "started"), None)
     if not isinstance(found, dict):
         return None
@@ -51,9 +51,17 @@ def hardware_of(product: Product) -> Mapping[str, str] | None:
     return {name: value for name, value in fields.items() if isinstance(value, str)}
 
 
+def _events(product: Product) -> list[dict[str, Any]]:
+    """The events of the last execution of a step; none if they are damaged."""
+    try:
+        return read_events(product.record / "events.jsonl")
+    except ValueError:
+        return []
+
+
 def times_of(product: Product) -> tuple[str | None, str | None]:
     """The start and the end of the last execution of a step, in UTC."""
-    events = read_events(product.record / "events.jsonl")
+    events = _events(product)
     at = {event["kind"]: event.get("at") for event in events}
     start, end = (at.get(kind) for kind in ("started", "finished"))
     return _timestamp(start), _timestamp(end)
