@@ -80,7 +80,15 @@ def test_steps_on_all_rows_are_not(step: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["row_number() over ()", "count(*)  OVER (partition by page)", "(select max(page) from rows)"],
+    [
+        "row_number() over ()",
+        "row_number() over /* all */ ()",
+        "count(*)  OVER (partition by page)",
+        "(select max(page) from rows)",
+        "exists (from rows)",
+        "length(page) + rows.__row",
+        "rowid",
+    ],
 )
 def test_expressions_do_not_read_other_rows(expression: str) -> None:
     messages, _ = found(STEPS=f'{{derive: {{n: "{expression}"}}}}, {{rename: {{page: text}}}}')
@@ -107,6 +115,12 @@ def test_expressions_do_not_read_other_rows(expression: str) -> None:
 def test_other_uses_are_refused(changes: dict[str, str], message: str) -> None:
     messages, planned = found(**changes)
     assert any(code == "PT0415" and text.startswith(message) for code, text in messages), messages
+    assert not planned
+
+
+def test_an_unknown_dataset_next_to_a_streamed_one_is_an_error() -> None:
+    messages, planned = found(EVALUATE="}\n  more: {train: sft, model: base, data: nothing, params: {epochs: 1}")
+    assert messages == [("PT0301", "unknown name `nothing`")]
     assert not planned
 
 
