@@ -11,12 +11,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from huggingface_hub.errors import HfHubHTTPError
 from tests.recipe_command import RECIPE_COMMAND
 from tests.runtime.data.fake_dataset_hub import serve_hub, serve_repositories
 from tests.runtime.methods.stage_harness import StageHarness, compile_plan, metrics
 
+from posttrain.runtime.errors import StepError
 from posttrain.runtime.runners.process import ProcessRunner
+from posttrain.runtime.sources.hub_errors import request_error
+from posttrain.runtime.streams.hub_files import download_file
+from posttrain.runtime.streams.row_stream import RowStream, StreamFile
 from posttrain.runtime.streams.stream_order import StreamOrder, Window, WindowLengths
 from posttrain.spec.plan import Launch, Plan, Step
 
@@ -71,6 +77,9 @@ TALKS = [
 ]
 
 
+NAMES = ["a b", "ü", "a%20c", "100%", "x#y", "q?z", "[1]", "a@b"]
+
+
 class Files(dict[str, bytes]):
     """The files of a repository, which notes those that a client asks for."""
 
@@ -102,6 +111,9 @@ REPOSITORIES = {
     ),
     "org/talks": Files({"data/train.jsonl": json_lines(TALKS)}),
     "org/damaged": Files({"data/train.parquet": parquet_file(PAGES[3])}),
+    "org/ones": Files({f"data/train-{n:02}.parquet": parquet_file([str(n)]) for n in range(20)}),
+    # Names that an address escapes.
+    "org/names": Files({f"data/train-{name}.parquet": parquet_file([name]) for name in NAMES}),
     "org/table": Files({"data/train.csv": b"page\nx\n"}),
     "org/late": Files({"data/train.jsonl": json_lines([*texts(0, 1500), [7], *texts(0, 10)])}),
 }
@@ -243,6 +255,29 @@ def test_two_processes_train_as_one_does(bench: StageHarness) -> None:
     assert metrics(together, "loss") == pytest.approx(metrics(alone, "loss"), rel=2e-3)
 
 
+def test_processes_share_files_of_fewer_rows_than_a_batch(bench: StageHarness) -> None:
+    """In the second pass, a process prepares only the windows with its rows."""
+    short = ("max_steps: 50, batch_size: 100, micro_batch_size: 50", "max_steps: 60, batch_size: 2")
+    plan, step = changed(("org/pages", "org/ones"), short)
+    together = bench.run_step(plan, step.model_copy(update={"launch": Launch(processes=2, strategy="ddp")}))
+    assert len(metrics(together, "loss")) == 60
+
+
+def test_files_are_found_by_their_names(bench: StageHarness) -> None:
+    plan, step = changed(("org/pages", "org/names"), ("max_steps: 50", "max_steps: 1"))
+    assert len(metrics(bench.run_step(plan, step), "loss")) == 1
+
+
+def test_only_the_files_of_the_last_windows_are_kept(bench: StageHarness) -> None:
+    """Also if a batch has the rows of many files."""
+    plan, step = changed(("org/pages", "org/ones"), ("max_steps: 50", "max_steps: 9"))
+    bench.prepare_step(plan, step)
+    bench.kill_after_checkpoint(step, at=5)
+    names = [path.name for path in (bench.work(step) / "scratch" / "stream").iterdir() if path.is_dir()]
+    assert 0 < len([name for name in names if name.startswith("file-")]) <= 3
+    bench.reset_step(step)
+
+
 def test_json_lines_have_the_rows_of_parquet(bench: StageHarness) -> None:
     """The order is that of the files, of which the empty one has no counterpart."""
     in_order = (
@@ -345,6 +380,30 @@ def test_a_download_without_its_checksum_is_repeated(bench: StageHarness) -> Non
     product = bench.run_step(plan, step)
     assert files.damaged == 0
     assert len(metrics(product, "loss")) == 5
+
+
+@pytest.mark.parametrize(("status", "retriable"), [(403, False), (404, False), (503, True)])
+def test_refused_requests_are_not_repeated(status: int, retriable: bool) -> None:
+    request = httpx.Request("GET", "https://example.org/file")
+    error = request_error(
+        "the file `x`", HfHubHTTPError("no", response=httpx.Response(status, request=request))
+    )
+    assert error.retriable == retriable
+
+
+def test_files_outside_of_the_folder_are_refused(bench: StageHarness, tmp_path: Path) -> None:
+    file = StreamFile(path="../outside.parquet", size=1, checksum="git:0")
+    stream = RowStream(
+        repository="org/pages",
+        commit="a" * 40,
+        reader="parquet",
+        files=(file,),
+        columns={"page": "text"},
+        operations=(),
+        window_rows=1000,
+    )
+    with pytest.raises(StepError, match=r"cannot download `\.\./outside\.parquet`"):
+        download_file(stream, file, tmp_path / "folder")
 
 
 def test_the_token_reaches_the_training(tmp_path: Path) -> None:

@@ -143,3 +143,7 @@ def _check_training(trained: TrainedModel, diagnostics: Diagnostics) -> None:
         path = (*trained.path, "trl", "train_sampling_strategy")
         message = f"`{order}` needs all rows, but the data is streamed"
         diagnostics.add(STREAMED_USE, path, message, help="use random or sequential, or remove the argument")
+    if trained.stage.trl.get("dataloader_num_workers"):
+        path = (*trained.path, "trl", "dataloader_num_workers")
+        message = "the process of the training itself reads the rows of a stream"
+        diagnostics.add(STREAMED_USE, path, message, help="remove the argument")
