@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import lzma
 import os
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from posttrain.runtime.runners.process import ProcessRunner
 from posttrain.runtime.sources.hub_errors import request_error
 from posttrain.runtime.streams.hub_files import download_file
 from posttrain.runtime.streams.row_stream import RowStream, StreamFile
+from posttrain.runtime.streams.stream_files import delete_folder, use_folder
 from posttrain.runtime.streams.stream_order import StreamOrder, Window, WindowLengths
 from posttrain.spec.plan import Launch, Plan, Step
 
@@ -55,12 +57,12 @@ def texts(first: int, count: int) -> list[str]:
     return [f"{number}+{number}={2 * number}" for number in range(first, first + count)]
 
 
-def parquet_file(pages: Sequence[Any], name: str = "page") -> bytes:
+def parquet_file(pages: Sequence[Any], name: str = "page", other: str = "id") -> bytes:
     import pyarrow
     import pyarrow.parquet as parquet
 
     sink = io.BytesIO()
-    table = pyarrow.table({name: list(pages), "id": list(range(len(pages)))})
+    table = pyarrow.table([list(pages), list(range(len(pages)))], names=[name, other])
     parquet.write_table(table, sink, row_group_size=300)
     return sink.getvalue()
 
@@ -114,6 +116,8 @@ REPOSITORIES = {
     "org/ones": Files({f"data/train-{n:02}.parquet": parquet_file([str(n)]) for n in range(20)}),
     # Names that an address escapes.
     "org/names": Files({f"data/train-{name}.parquet": parquet_file([name]) for name in NAMES}),
+    "org/twice": Files({"data/train.parquet": parquet_file(["x"], other="page")}),
+    "org/packed": Files({"data/train.jsonl.xz": lzma.compress(json_lines(["x"]))}),
     "org/table": Files({"data/train.csv": b"page\nx\n"}),
     "org/late": Files({"data/train.jsonl": json_lines([*texts(0, 1500), [7], *texts(0, 10)])}),
 }
@@ -263,6 +267,16 @@ def test_processes_share_files_of_fewer_rows_than_a_batch(bench: StageHarness) -
     assert len(metrics(together, "loss")) == 60
 
 
+def test_folders_in_use_are_not_deleted(tmp_path: Path) -> None:
+    folder = tmp_path / "window-0-0"
+    folder.mkdir()
+    with use_folder(folder):
+        delete_folder(folder)
+        assert folder.exists()
+    delete_folder(folder)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_files_are_found_by_their_names(bench: StageHarness) -> None:
     plan, step = changed(("org/pages", "org/names"), ("max_steps: 50", "max_steps: 1"))
     assert len(metrics(bench.run_step(plan, step), "loss")) == 1
@@ -348,6 +362,8 @@ def test_files_are_deleted_after_their_use(bench: StageHarness) -> None:
     ("change", "message"),
     [
         (("org/pages", "org/table"), "has csv files that cannot be streamed"),
+        (("org/pages", "org/packed"), "the compression of `data/train.jsonl.xz` of `org/packed`"),
+        (("org/pages", "org/twice"), "several columns `page` in `train.parquet`"),
         (("org/pages", "org/none"), "cannot load the dataset `org/none`"),
         (
             ("streaming: true", "streaming: true, split: nowhere"),

@@ -15,6 +15,8 @@ from posttrain.runtime.sources.hub_errors import request_error, unknown_dataset,
 from posttrain.runtime.streams.row_stream import RowStream, StreamFile
 
 _ADDRESS = re.compile(r"hf://datasets/(?P<name>[^@]+)@(?P<commit>[^/]+)/(?P<path>.+)")
+# The library `datasets` reads them, and DuckDB does not.
+_OTHER_COMPRESSIONS = (".bz2", ".lz4", ".xz")
 _READERS = ("parquet", "json")
 _PATHS_PER_REQUEST = 500
 _ATTEMPTS = 6
@@ -54,6 +56,12 @@ def list_files(name: str, config: str | None, split: str, revision: str) -> HubF
     paths = [place["path"] for place in places if place is not None]
     if not paths or len(paths) < len(places) or places[0] is None:
         raise StepError(f"`{name}` has files outside of its repository", "stream another dataset")
+    packed = [path for path in paths if Path(path).suffix in _OTHER_COMPRESSIONS]
+    if packed:
+        raise StepError(
+            f"the compression of `{packed[0]}` of `{name}` cannot be streamed: only .gz and .zst can",
+            "set `revision: refs/convert/parquet`, or remove `streaming: true`",
+        )
     commit = unquote(places[0]["commit"])
     return HubFiles(commit, builder.name, list(_describe_files(name, commit, paths)))
 

@@ -128,3 +128,9 @@ def _check_columns(stream: RowStream, path: Path) -> None:
             f" {', '.join(found)}",
             "correct `columns`",
         )
+    twice = [name for name in stream.columns if found.count(name) > 1]
+    if twice:
+        raise StepError(
+            f"several columns `{twice[0]}` in `{path.name}` of `{stream.repository}`",
+            "stream another dataset",
+        )
