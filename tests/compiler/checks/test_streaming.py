@@ -80,7 +80,15 @@ def test_steps_on_all_rows_are_not(step: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["row_number() over ()", "count(*)  OVER (partition by page)", "(select max(page) from rows)"],
+    [
+        "row_number() over ()",
+        "row_number() over /* all */ ()",
+        "count(*)  OVER (partition by page)",
+        "(select max(page) from rows)",
+        "exists (from rows)",
+        "length(page) + rows.__row",
+        "rowid",
+    ],
 )
 def test_expressions_do_not_read_other_rows(expression: str) -> None:
     messages, _ = found(STEPS=f'{{derive: {{n: "{expression}"}}}}, {{rename: {{page: text}}}}')
@@ -93,6 +101,7 @@ def test_expressions_do_not_read_other_rows(expression: str) -> None:
         ({"PARAMS": "epochs: 1, batch_size: 4"}, "the number of rows of a streamed dataset is unknown"),
         ({"PARAMS": "batch_size: 4"}, "the number of rows of a streamed dataset is unknown"),
         ({"TRL": "train_sampling_strategy: group_by_length"}, "`group_by_length` needs all rows"),
+        ({"TRL": "dataloader_num_workers: 2"}, "the process of the training itself reads the rows"),
         ({"MORE": "other: {from: stream, steps: [{sample: 3}]}"}, "the dataset `other` reads all rows of"),
         (
             {"EVALUATE": ", evaluate: {eval_steps: 2, data: stream}"},
@@ -107,6 +116,14 @@ def test_expressions_do_not_read_other_rows(expression: str) -> None:
 def test_other_uses_are_refused(changes: dict[str, str], message: str) -> None:
     messages, planned = found(**changes)
     assert any(code == "PT0415" and text.startswith(message) for code, text in messages), messages
+    assert not planned
+
+
+def test_an_unknown_dataset_next_to_a_streamed_one_is_an_error() -> None:
+    messages, planned = found(
+        EVALUATE="}\n  more: {train: sft, model: base, data: nothing, params: {epochs: 1}"
+    )
+    assert messages == [("PT0301", "unknown name `nothing`")]
     assert not planned
 
 

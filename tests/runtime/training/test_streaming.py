@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import lzma
 import os
 import shutil
 import subprocess
@@ -11,15 +12,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from huggingface_hub.errors import HfHubHTTPError
 from tests.recipe_command import RECIPE_COMMAND
 from tests.runtime.data.fake_dataset_hub import serve_hub, serve_repositories
 from tests.runtime.methods.stage_harness import StageHarness, compile_plan, metrics
 
+from posttrain.runtime.errors import StepError
 from posttrain.runtime.runners.process import ProcessRunner
+from posttrain.runtime.sources.hub_errors import request_error
+from posttrain.runtime.streams import stream_files
+from posttrain.runtime.streams.hub_files import download_file
 from posttrain.runtime.streams.prefetch import start_prefetch
-from posttrain.runtime.streams.row_stream import read_stream
-from posttrain.runtime.streams.stream_files import open_file
+from posttrain.runtime.streams.row_stream import RowStream, StreamFile, read_stream
+from posttrain.runtime.streams.stream_files import delete_folder, open_file, use_folder
 from posttrain.runtime.streams.stream_order import StreamOrder, Window, WindowLengths
 from posttrain.spec.plan import Launch, Plan, Step
 
@@ -52,12 +59,12 @@ def texts(first: int, count: int) -> list[str]:
     return [f"{number}+{number}={2 * number}" for number in range(first, first + count)]
 
 
-def parquet_file(pages: Sequence[Any], name: str = "page") -> bytes:
+def parquet_file(pages: Sequence[Any], name: str = "page", other: str = "id") -> bytes:
     import pyarrow
     import pyarrow.parquet as parquet
 
     sink = io.BytesIO()
-    table = pyarrow.table({name: list(pages), "id": list(range(len(pages)))})
+    table = pyarrow.table([list(pages), list(range(len(pages)))], names=[name, other])
     parquet.write_table(table, sink, row_group_size=300)
     return sink.getvalue()
 
@@ -72,6 +79,9 @@ PAGES = [texts(1000, 2500), texts(4000, 1200), [], texts(6000, 700)]
 TALKS = [
     [{"from": "human", "value": f"{n}+{n}?"}, {"from": "gpt", "value": f"it is {2 * n}"}] for n in range(2100)
 ]
+
+
+NAMES = ["a b", "ü", "a%20c", "100%", "x#y", "q?z", "[1]", "a@b"]
 
 
 class Files(dict[str, bytes]):
@@ -104,7 +114,14 @@ REPOSITORIES = {
         }
     ),
     "org/talks": Files({"data/train.jsonl": json_lines(TALKS)}),
+    "org/gaps": Files({"data/train.jsonl": b'{"page": "1+1=2"}\n', "data/train-2.jsonl": b'{"text": "2"}\n'}),
+    "org/scalars": Files({"data/train.jsonl": b"1\n2\n"}),
     "org/damaged": Files({"data/train.parquet": parquet_file(PAGES[3])}),
+    "org/ones": Files({f"data/train-{n:02}.parquet": parquet_file([str(n)]) for n in range(20)}),
+    # Names that an address escapes.
+    "org/names": Files({f"data/train-{name}.parquet": parquet_file([name]) for name in NAMES}),
+    "org/twice": Files({"data/train.parquet": parquet_file(["x"], other="page")}),
+    "org/packed": Files({"data/train.jsonl.xz": lzma.compress(json_lines(["x"]))}),
     "org/table": Files({"data/train.csv": b"page\nx\n"}),
     "org/late": Files({"data/train.jsonl": json_lines([*texts(0, 1500), [7], *texts(0, 10)])}),
 }
@@ -246,6 +263,39 @@ def test_two_processes_train_as_one_does(bench: StageHarness) -> None:
     assert metrics(together, "loss") == pytest.approx(metrics(alone, "loss"), rel=2e-3)
 
 
+def test_processes_share_files_of_fewer_rows_than_a_batch(bench: StageHarness) -> None:
+    """In the second pass, a process prepares only the windows with its rows."""
+    short = ("max_steps: 50, batch_size: 100, micro_batch_size: 50", "max_steps: 60, batch_size: 2")
+    plan, step = changed(("org/pages", "org/ones"), short)
+    together = bench.run_step(plan, step.model_copy(update={"launch": Launch(processes=2, strategy="ddp")}))
+    assert len(metrics(together, "loss")) == 60
+
+
+def test_folders_in_use_are_not_deleted(tmp_path: Path) -> None:
+    folder = tmp_path / "window-0-0"
+    folder.mkdir()
+    with use_folder(folder):
+        delete_folder(folder)
+        assert folder.exists()
+    delete_folder(folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_found_by_their_names(bench: StageHarness) -> None:
+    plan, step = changed(("org/pages", "org/names"), ("max_steps: 50", "max_steps: 1"))
+    assert len(metrics(bench.run_step(plan, step), "loss")) == 1
+
+
+def test_only_the_files_of_the_last_windows_are_kept(bench: StageHarness) -> None:
+    """Also if a batch has the rows of many files."""
+    plan, step = changed(("org/pages", "org/ones"), ("max_steps: 50", "max_steps: 9"))
+    bench.prepare_step(plan, step)
+    bench.kill_after_checkpoint(step, at=5)
+    names = [path.name for path in (bench.work(step) / "scratch" / "stream").iterdir() if path.is_dir()]
+    assert 0 < len([name for name in names if name.startswith("file-")]) <= 3
+    bench.reset_step(step)
+
+
 def test_json_lines_have_the_rows_of_parquet(bench: StageHarness) -> None:
     """The order is that of the files, of which the empty one has no counterpart."""
     in_order = (
@@ -306,7 +356,7 @@ def test_files_are_deleted_after_their_use(bench: StageHarness) -> None:
     bench.reset_step(step)
     bench.prepare_step(plan, step)
     bench.kill_after_checkpoint(step, at=45)
-    names = sorted(path.name for path in (bench.work(step) / "scratch" / "stream").iterdir())
+    names = sorted(path.name for path in (bench.work(step) / "scratch" / "stream").iterdir() if path.is_dir())
     assert len([name for name in names if name.startswith("file-")]) <= 3
     assert len([name for name in names if name.startswith("window-")]) <= 3
     bench.reset_step(step)
@@ -316,6 +366,10 @@ def test_files_are_deleted_after_their_use(bench: StageHarness) -> None:
     ("change", "message"),
     [
         (("org/pages", "org/table"), "has csv files that cannot be streamed"),
+        (("org/pages", "org/packed"), "`data/train.jsonl.xz` of `org/packed` cannot be streamed"),
+        (("org/pages", "org/twice"), "several columns `page` in `train.parquet`"),
+        (("org/pages", "org/gaps"), "no row of `train-2.jsonl` of `org/gaps` has the column `page`"),
+        (("org/pages", "org/scalars"), "cannot read `train.jsonl` of `org/scalars`"),
         (("org/pages", "org/none"), "cannot load the dataset `org/none`"),
         (
             ("streaming: true", "streaming: true, split: nowhere"),
@@ -350,6 +404,30 @@ def test_a_download_without_its_checksum_is_repeated(bench: StageHarness) -> Non
     assert len(metrics(product, "loss")) == 5
 
 
+@pytest.mark.parametrize(("status", "retriable"), [(403, False), (404, False), (503, True)])
+def test_refused_requests_are_not_repeated(status: int, retriable: bool) -> None:
+    request = httpx.Request("GET", "https://example.org/file")
+    error = request_error(
+        "the file `x`", HfHubHTTPError("no", response=httpx.Response(status, request=request))
+    )
+    assert error.retriable == retriable
+
+
+def test_files_outside_of_the_folder_are_refused(bench: StageHarness, tmp_path: Path) -> None:
+    file = StreamFile(path="../outside.parquet", size=1, checksum="git:0")
+    stream = RowStream(
+        repository="org/pages",
+        commit="a" * 40,
+        reader="parquet",
+        files=(file,),
+        columns={"page": "text"},
+        operations=(),
+        window_rows=1000,
+    )
+    with pytest.raises(StepError, match=r"cannot download `\.\./outside\.parquet`"):
+        download_file(stream, file, tmp_path / "folder")
+
+
 def test_the_token_reaches_the_training(tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(RECIPE.replace("max_steps: 50", "max_steps: 5"))
     command = [*RECIPE_COMMAND, "run", str(tmp_path), "--home", str(tmp_path / "home")]
@@ -372,3 +450,15 @@ def test_a_file_is_downloaded_ahead_by_another_process(bench: StageHarness, tmp_
     assert opened.table["page"].to_pylist() == PAGES[1]
     assert list(opened.windows) == [(0, 1000), (1000, 1200)]
     assert asked == []
+
+
+def test_windows_of_long_rows_have_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow
+
+    monkeypatch.setattr(stream_files, "_WINDOW_BYTES", 10_000)
+    table = pyarrow.table({"page": ["x" * 4000] * 10 + ["y"] * 3000})
+    windows = list(stream_files._split(table, 1000))
+    assert all(table.slice(start, stop - start).nbytes <= 10_000 for start, stop in windows)
+    assert [start for start, _ in windows[1:]] == [stop for _, stop in windows[:-1]]
+    assert (windows[0][0], windows[-1][1]) == (0, 3010)
+    assert max(stop - start for start, stop in windows) == 1000

@@ -1,11 +1,10 @@
 """Checks that a streamed dataset is only used where one window of its rows at a time is enough."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.data.datasets import CompiledDataset
-from posttrain.compiler.data.sql import strip_literals
+from posttrain.compiler.data.sql import reads_other_rows
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.compiler.resolution.name_resolution import Ref, ResolvedRecipe
@@ -17,9 +16,7 @@ from posttrain.spec.train_stage import Train
 
 # The relational steps that compute each row from that row.
 _ROW_STEPS = ("where", "derive", "select", "rename")
-# Window functions and subqueries read other rows.
-_OTHER_ROWS = re.compile(r"\bover\s*\(|\bselect\b", re.IGNORECASE)
-_ORDERS = (None, "random", "sequential")
+_BY_LENGTH = "group_by_length"
 
 _PAGES = """\
   pages:
@@ -77,7 +74,8 @@ def check_streaming(
         if ref is not None and ref.kind == "dataset" and ref.name in streamed:
             _check_use(ref, site, resolved, catalog, diagnostics)
     for one in trained:
-        if resolved.refs[f"stage:{one.name}", "data"].name in streamed and one.method.streams_rows:
+        data = resolved.refs.get((f"stage:{one.name}", "data"))
+        if data is not None and data.name in streamed and one.method.streams_rows:
             _check_training(one, diagnostics)
 
 
@@ -90,9 +88,9 @@ def _check_steps(name: str, resolved: ResolvedRecipe, catalog: Catalog, diagnost
             message = f"`{kind}` needs all rows, but `{name}` is streamed"
             diagnostics.add(STREAMED_STEP, path, message, key=True, help=_WHOLE)
         for place, expression in _expressions(kind, value):
-            found = _OTHER_ROWS.search(strip_literals(expression))
+            found = reads_other_rows(expression)
             if found is not None:
-                message = f"`{found[0].rstrip(' (')}` reads other rows, but `{name}` is streamed"
+                message = f"{found} depends on other rows, but `{name}` is streamed"
                 diagnostics.add(STREAMED_STEP, (*path, *place), message, help=_WHOLE)
 
 
@@ -141,7 +139,11 @@ def _check_training(trained: TrainedModel, diagnostics: Diagnostics) -> None:
         path = trained.param_path("epochs") if trained.is_param_given("epochs") else trained.path
         diagnostics.add(STREAMED_USE, path, message, help="set `max_steps` under `params`")
     order = trained.stage.trl.get("train_sampling_strategy")
-    if order not in _ORDERS:
+    if order == _BY_LENGTH:
         path = (*trained.path, "trl", "train_sampling_strategy")
         message = f"`{order}` needs all rows, but the data is streamed"
         diagnostics.add(STREAMED_USE, path, message, help="use random or sequential, or remove the argument")
+    if trained.stage.trl.get("dataloader_num_workers"):
+        path = (*trained.path, "trl", "dataloader_num_workers")
+        message = "the process of the training itself reads the rows of a stream"
+        diagnostics.add(STREAMED_USE, path, message, help="remove the argument")

@@ -4,6 +4,7 @@ DuckDB runs in memory with files, network and extensions disabled. It is importe
 expression. Its error messages are kept because they name similar columns.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
@@ -18,6 +19,9 @@ _NONDETERMINISTIC = re.compile(
     r"|current_time|transaction_timestamp|nextval|setseed|getenv|current_setting|getvariable)\b",
     re.IGNORECASE,
 )
+# The nodes of DuckDB's syntax tree, and the columns, that depend on other rows.
+_OTHER_ROWS = {"WINDOW": "a window function", "SUBQUERY": "a subquery"}
+_POSITIONS = ("__row", "rowid")
 _UNKNOWN = re.compile(r'Referenced column "([^"]+)" not found in FROM clause')
 
 
@@ -46,8 +50,28 @@ def check_expression(expression: str) -> None:
         if 'at or near ")"' in message and expression.count("(") == expression.count(")"):
             message = "the expression is incomplete"
         raise SqlError(message) from None
-    if len(statements) != 1 or ";" in strip_literals(expression):
+    if len(statements) != 1 or ";" in _strip_literals(expression):
         raise SqlError("this is more than one expression")
+
+
+@lru_cache(_CACHED_RESULTS)
+def reads_other_rows(expression: str) -> str | None:
+    """What in a valid expression depends on other rows or on the position of the row, if anything does."""
+    query = f"SELECT ({expression}\n)"
+    tree = database().execute("SELECT json_serialize_sql($1::VARCHAR)", [query]).fetchone()[0]
+    return _find_other_rows(json.loads(tree))
+
+
+def _find_other_rows(node: Any) -> str | None:
+    if isinstance(node, list):
+        return next(filter(None, map(_find_other_rows, node)), None)
+    if not isinstance(node, dict):
+        return None
+    kind = node.get("class")
+    if kind in _OTHER_ROWS:
+        return _OTHER_ROWS[kind]
+    name = node["column_names"][-1] if kind == "COLUMN_REF" else ""
+    return f"`{name}`" if name.lower() in _POSITIONS else _find_other_rows(list(node.values()))
 
 
 def bind(query: str, tables: Mapping[str, Columns]) -> Columns:
@@ -102,8 +126,7 @@ def database() -> Any:
     )
 
 
-def strip_literals(expression: str) -> str:
-    """An expression without its texts and quoted names."""
+def _strip_literals(expression: str) -> str:
     return re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", "", expression)
 
 

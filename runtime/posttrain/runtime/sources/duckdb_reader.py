@@ -50,20 +50,29 @@ def _json(connection: Any, path: Path, kind: str, columns: Columns) -> None:
 def _json_table(path: Path, kind: str, columns: Iterable[str]) -> str:
     """The rows of a JSON file in SQL, with each value as JSON. The parameter is the list of files."""
     listed = ", ".join(f"{_sql_string(name)}: 'JSON'" for name in columns)
-    options = f"format='{_JSON_FORMATS[kind]}', compression='{compression_of(path)}', columns={{{listed}}}"
-    return f"read_json($1, {options})"
+    options = f"format='{_JSON_FORMATS[kind]}', compression='{compression_of(path)}', records='true'"
+    return f"read_json($1, {options}, columns={{{listed}}})"
 
 
-def copy_json(path: Path, columns: Sequence[str], target: Path) -> None:
-    """Copy columns of a file of JSON objects, each value as JSON text, to a Parquet file."""
+def copy_json(path: Path, columns: Sequence[str], target: Path) -> str | None:
+    """Copy columns of a file of JSON objects, each value as JSON text, to a Parquet file.
+
+    Returns a column that the file has rows without: no row has a value for it.
+    """
     import duckdb
 
-    listed = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in map(quote_identifier, columns))
+    quoted = list(map(quote_identifier, columns))
+    listed = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in quoted)
     connection = duckdb.connect(":memory:", config={"threads": "1"})
     with open_for_duckdb([path]) as files:
         query = f"SELECT {listed} FROM {_json_table(path, 'json', columns)}"
         write_parquet(connection, query, [files], target)
+    counts = ", ".join(f"count({name})" for name in quoted)
+    with open_for_duckdb([target]) as files:
+        found = connection.execute(f"SELECT count(*), {counts} FROM read_parquet($1)", [files])
+    rows, *known = found.fetchone() or (0,)
     connection.close()
+    return next((name for name, count in zip(columns, known, strict=True) if rows and not count), None)
 
 
 def _delimited(connection: Any, path: Path, kind: str, columns: Columns) -> None:

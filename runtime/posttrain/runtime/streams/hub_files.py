@@ -1,5 +1,6 @@
 """The files of a dataset on the Hub: a list of them, and downloads that are checked against it."""
 
+import errno
 import hashlib
 import re
 import time
@@ -10,14 +11,22 @@ from typing import Any, Literal
 from urllib.parse import unquote
 
 from posttrain.runtime.errors import StepError
-from posttrain.runtime.sources.hub_errors import unknown_dataset, unreachable_hub
+from posttrain.runtime.sources.hub_errors import request_error, unknown_dataset, unreachable_hub
 from posttrain.runtime.streams.row_stream import RowStream, StreamFile
 
 _ADDRESS = re.compile(r"hf://datasets/(?P<name>[^@]+)@(?P<commit>[^/]+)/(?P<path>.+)")
-_READERS = ("parquet", "json")
+# The readers, and the ends of the names of their files. The library `datasets` reads more compressions, and
+# gives all configurations of a dataset the reader of most files.
+_READERS = {
+    "parquet": (".parquet",),
+    "json": tuple(
+        f"{kind}{packed}" for kind in (".jsonl", ".json", ".ndjson") for packed in ("", ".gz", ".zst")
+    ),
+}
 _PATHS_PER_REQUEST = 500
 _ATTEMPTS = 6
 _BLOCK = 1 << 20
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -49,9 +58,16 @@ def list_files(name: str, config: str | None, split: str, revision: str) -> HubF
             f"`{name}` has no split `{split}`; its splits are {', '.join(map(str, files))}", "correct `split`"
         )
     places = [_ADDRESS.fullmatch(str(address)) for address in files[split]]
-    paths = [unquote(place["path"]) for place in places if place is not None]
+    paths = [place["path"] for place in places if place is not None]
     if not paths or len(paths) < len(places) or places[0] is None:
         raise StepError(f"`{name}` has files outside of its repository", "stream another dataset")
+    others = [path for path in paths if not path.lower().endswith(_READERS[builder.name])]
+    if others:
+        raise StepError(
+            f"`{others[0]}` of `{name}` cannot be streamed: only Parquet, and JSON Lines with .gz, .zst or"
+            " without compression can",
+            "set `revision: refs/convert/parquet`, or remove `streaming: true`",
+        )
     commit = unquote(places[0]["commit"])
     return HubFiles(commit, builder.name, list(_describe_files(name, commit, paths)))
 
@@ -69,7 +85,7 @@ def _describe_files(name: str, commit: str, paths: Sequence[str]) -> Iterator[St
             for file in api.get_paths_info(name, some, revision=commit, repo_type="dataset"):
                 found[file.path] = file
         except (HTTPError, OSError, ValueError) as error:
-            raise unreachable_hub(error) from None
+            raise request_error(f"the dataset `{name}`", error) from None
     for path in paths:
         file = found.get(path)
         if file is None:
@@ -93,7 +109,6 @@ def download_file(stream: RowStream, file: StreamFile, folder: Path) -> Path:
 def _download_once(stream: RowStream, file: StreamFile, folder: Path) -> Path:
     from httpx import HTTPError
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     try:
         place = hf_hub_download(
@@ -103,12 +118,12 @@ def _download_once(stream: RowStream, file: StreamFile, folder: Path) -> Path:
             revision=stream.commit,
             local_dir=folder,
         )
-    except LocalEntryNotFoundError as error:
-        raise unreachable_hub(error) from None
-    except EntryNotFoundError as error:
-        raise unknown_dataset(stream.repository, error) from None
     except (HTTPError, OSError) as error:
-        raise unreachable_hub(error) from None
+        if getattr(error, "errno", None) in _FULL_DISK:
+            raise
+        raise request_error(f"the file `{file.path}` of `{stream.repository}`", error) from None
+    except ValueError as error:  # the name of a file outside of the folder
+        raise StepError(f"cannot download `{file.path}`: {error}", "stream another dataset") from None
     path = Path(place)
     if path.stat().st_size != file.size or _checksum(path, file.checksum) != file.checksum:
         path.unlink()

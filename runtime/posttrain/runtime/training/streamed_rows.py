@@ -1,6 +1,5 @@
 """The rows of a stream as those of a trainer: prepared window by window, and deleted after their use."""
 
-import shutil
 import subprocess
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -13,7 +12,13 @@ from posttrain.runtime.errors import StepError
 from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.streams.prefetch import start_prefetch
 from posttrain.runtime.streams.row_stream import read_stream
-from posttrain.runtime.streams.stream_files import OpenedFile, file_folder, open_file
+from posttrain.runtime.streams.stream_files import (
+    OpenedFile,
+    delete_folder,
+    file_folder,
+    open_file,
+    use_folder,
+)
 from posttrain.runtime.streams.stream_order import RowPlace, StreamOrder, Window, WindowLengths
 from posttrain.runtime.streams.stream_windows import window_rows
 from posttrain.runtime.training.trainer_dataset import RowSource
@@ -24,6 +29,8 @@ _LENGTHS_FILE = "stream.json"
 _FOLDER = "stream"
 # The processes of a training are less than this many batches apart.
 _KEPT_BATCHES = 3
+# A prepared window does not need its file, but another process may be one file behind.
+_KEPT_FILES = 2
 
 
 class StreamedRows:
@@ -51,7 +58,7 @@ class StreamedRows:
         self._trained_on: Window | None = None
         self._prefetched = set[int]()
         self._prefetch: subprocess.Popen[bytes] | None = None
-        # The prepared windows that are still in use, oldest first.
+        # The prepared windows that are still in use, in the order of their last use.
         self._windows = OrderedDict[Window, Any]()
 
     def __len__(self) -> int:
@@ -99,8 +106,11 @@ class StreamedRows:
 
     def _ordered_windows(self) -> Iterator[tuple[int, Window, int]]:
         return self._order.windows(
-            self._lengths, lambda file: len(self._opened(file).windows), lambda one: len(self._prepared(one))
+            self._lengths, self._count_windows, lambda window: len(self._prepared(window))
         )
+
+    def _count_windows(self, file: int) -> int:
+        return len(self._opened(file).windows)
 
     def _opened(self, file: int) -> OpenedFile:
         if self._file is None or self._file[0] != file:
@@ -121,14 +131,16 @@ class StreamedRows:
         if window not in self._windows:
             start, stop = self._opened(window.file).windows[window.number]
             try:
-                source = self._source(window)
-                rows = self._prepare(source) if len(source.rows.table) else ()
+                with use_folder(self._window_folder(window)):
+                    source = self._source(window)
+                    rows = self._prepare(source) if len(source.rows.table) else ()
             except StepError as error:
                 name = self._stream.files[window.file].path
                 message = f"rows {start + 1} to {stop} of `{name}`: {error}"
                 raise StepError(message, error.advice, retriable=error.retriable) from None
             self._windows[window] = rows
             self._delete_old()
+        self._windows.move_to_end(window)
         return self._windows[window]
 
     def _delete_old(self) -> None:
@@ -141,21 +153,24 @@ class StreamedRows:
             else:
                 rows += len(self._windows[window])
         if process_group.is_rank_zero():
-            used = {window.file for window in self._windows}
+            files = dict.fromkeys(window.file for window in reversed(self._windows))
             self._delete_except(
                 {self._window_folder(one).name for one in self._windows}
-                | {file_folder(self._folder, file).name for file in used | self._prefetched}
+                | {
+                    file_folder(self._folder, file).name
+                    for file in {*list(files)[:_KEPT_FILES], *self._prefetched}
+                }
             )
 
     def _delete_except(self, names: set[str]) -> None:
         for folder in self._folder.iterdir():
             if folder.is_dir() and folder.name.startswith(("window-", "file-")) and folder.name not in names:
-                shutil.rmtree(folder, ignore_errors=True)
+                delete_folder(folder)
 
     def _prefetch_next(self, place: RowPlace, rows: int) -> None:
         """Download the next file if the rest of this one does not suffice for the training."""
         file, number = place.window
-        windows_left = len(self._opened(file).windows) - number
+        windows_left = self._lengths.windows(file, self._count_windows) - number
         following = self._order.file_after(place.turn, file)
         is_needed = rows * windows_left < place.following
         if process_group.is_rank_zero() and is_needed and following not in {file, *self._prefetched}:
