@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from posttrain.compiler.checks.trained_model import TrainedModel
 from posttrain.compiler.data.datasets import CompiledDataset
+from posttrain.compiler.data.relational_steps import ROW_STEPS
 from posttrain.compiler.data.sql import reads_other_rows
 from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
@@ -14,8 +15,6 @@ from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Catalog, DataOp
 from posttrain.spec.train_stage import Train
 
-# The relational steps that compute each row from that row.
-_ROW_STEPS = ("where", "derive", "select", "rename")
 _BY_LENGTH = "group_by_length"
 
 _PAGES = """\
@@ -39,8 +38,8 @@ STREAMED_STEP = Code(
     "step that needs all rows of a streamed dataset",
     "error",
     "The rows of a streamed dataset are read window by window, and never stored whole. Its steps can compute"
-    " each row from that row only: `where`, `derive`, `select`, `rename`, and the steps whose pages in the"
-    " reference say so. Others, such as `sort`, `dedup`, `sample` and `split`, need all rows.",
+    " each row from that row only: `where`, `derive`, `select`, `rename`, and the others whose description in"
+    " the reference says so. Steps such as `sort`, `dedup`, `sample` and `split` need all rows.",
     wrong=_RIGHT.replace("- rename: {page: text}", "- rename: {page: text}\n      - dedup: text"),
     right=_RIGHT,
 )
@@ -84,7 +83,7 @@ def _check_steps(name: str, resolved: ResolvedRecipe, catalog: Catalog, diagnost
         kind, value = next(iter(step.items()))
         path: KeyPath = ("datasets", name, "steps", index, kind)
         op = catalog.find("data", kind)
-        if kind not in _ROW_STEPS and not (isinstance(op, DataOp) and op.row_by_row):
+        if kind not in ROW_STEPS and not (isinstance(op, DataOp) and op.row_by_row):
             message = f"`{kind}` needs all rows, but `{name}` is streamed"
             diagnostics.add(STREAMED_STEP, path, message, key=True, help=_WHOLE)
         for place, expression in _expressions(kind, value):

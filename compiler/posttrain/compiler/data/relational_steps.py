@@ -124,3 +124,5 @@ RELATIONAL_STEPS: dict[str, Callable[[Any, TableSchema, int, OtherTables], StepR
     "mix": mix,
     "split": split,
 }
+# The steps that compute each row from that row, so that a window of a streamed dataset is enough.
+ROW_STEPS = ("where", "derive", "select", "rename")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from posttrain.compiler.data.relational_steps import RELATIONAL_STEPS
+from posttrain.compiler.data.relational_steps import RELATIONAL_STEPS, ROW_STEPS
 from posttrain.compiler.reference.flow_yaml import to_flow_yaml
 from posttrain.compiler.reference.topics import Topic, topic_fields
 from posttrain.compiler.schema.schema_choices import extensions_of_kind
@@ -10,7 +10,7 @@ from posttrain.compiler.schema.schema_declarations import Definitions, Schema
 from posttrain.compiler.schema.schema_wording import describe_schema, describe_type
 from posttrain.spec import declaration_fields
 from posttrain.spec.column_types import Columns
-from posttrain.spec.extension import Catalog, Extension, ExtensionKind, Method, RewardOp
+from posttrain.spec.extension import Catalog, DataOp, Extension, ExtensionKind, Method, RewardOp
 
 KIND_TITLES: Mapping[ExtensionKind, str] = {
     "method": "Training methods",
@@ -34,6 +34,9 @@ _FIELD_LOCATIONS: Mapping[ExtensionKind, str] = {
 }
 
 
+_ON_STREAMS = "Also for streamed datasets."
+
+
 def extension_topics(found: Definitions, catalog: Catalog) -> Iterator[Topic]:
     for name in RELATIONAL_STEPS:
         yield _relational_step_topic(name, found[f"data.{name}"])
@@ -44,6 +47,7 @@ def extension_topics(found: Definitions, catalog: Catalog) -> Iterator[Topic]:
 
 def _relational_step_topic(name: str, schema: Schema) -> Topic:
     takes = () if "properties" in schema else (f"Takes {describe_schema(schema)}.",)
+    takes = (*takes, _ON_STREAMS) if name in ROW_STEPS else takes
     examples = [f"- {name}: {to_flow_yaml(example)}" for example in schema.get("examples", ())]
     return Topic(
         name=name,
@@ -86,9 +90,16 @@ def _describe_method(name: str, extension: Extension) -> LocationAndNotes:
         notes.append("Needs a reward graph.")
     if extension.needs_reference:
         notes.append("Compares with a reference model: the starting weights, unless `reference` names one.")
+    if extension.streams_rows:
+        notes.append(_ON_STREAMS)
     if extension.trl:
         notes.append(f"`trl` passes additional arguments to TRL's {extension.trl}.")
     return f"a stage with `train: {name}`; its parameters are in `params`", notes
+
+
+def _describe_data_op(_: str, extension: Extension) -> LocationAndNotes:
+    assert isinstance(extension, DataOp), "a data step is a DataOp"
+    return "in the `steps` of a dataset", [_ON_STREAMS] if extension.row_by_row else []
 
 
 def _describe_columns(columns: Columns) -> str:
@@ -128,7 +139,7 @@ _DESCRIBE_KIND: Mapping[ExtensionKind, Callable[[str, Extension], LocationAndNot
     "method": _describe_method,
     "reward": _describe_reward_op,
     "source": _at_location("as the `from` of a dataset"),
-    "data": _at_location("in the `steps` of a dataset"),
+    "data": _describe_data_op,
     "environment": _at_location("as the `type` of an environment; its parameters are in `params`"),
     "tracker": _at_location("in the list `tracking`"),
 }
