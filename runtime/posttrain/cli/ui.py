@@ -11,6 +11,10 @@ import click
 from posttrain.cli.home_option import resolve_home
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from posttrain.runtime.comparison.recipe_differences import RecipeDifferences
     from posttrain.runtime.store.home import Home
     from posttrain.runtime.ui.ui_server import UiServer
 
@@ -57,10 +61,16 @@ def _create_server(homes: "list[Home]", port: int) -> "UiServer":
     from posttrain.runtime.ui.ui_server import UiServer
 
     try:
-        return UiServer(homes, port)
+        return UiServer(homes, _compare_recipes, port)
     except OSError as error:
         advice = "without --port, a free one is used"
         raise click.ClickException(f"port {port} of 127.0.0.1: {error.strerror}; {advice}") from None
+
+
+def _compare_recipes(runs: "Sequence[Path]") -> "RecipeDifferences":
+    from posttrain.cli.run_recipes import compare_run_recipes
+
+    return compare_run_recipes(runs)
 
 
 def _has_desktop() -> bool:

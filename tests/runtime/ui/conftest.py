@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.runtime.report.conftest import browser, make, run_builder
 
+from posttrain.cli.run_recipes import compare_run_recipes
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.ui.ui_server import UiServer
 
@@ -22,7 +23,7 @@ def serve() -> Iterator[Callable[..., "Client"]]:
     started: list[tuple[UiServer, threading.Thread]] = []
 
     def start(*homes: Path) -> Client:
-        server = UiServer([Home(home) for home in homes])
+        server = UiServer([Home(home) for home in homes], compare_run_recipes)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         started.append((server, thread))

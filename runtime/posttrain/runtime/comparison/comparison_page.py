@@ -54,6 +54,19 @@ def compare_runs(runs: Sequence[tuple[Home, Path]], recipes: RecipeDifferences) 
 
 def render_comparison(comparison: RunComparison) -> str:
     """Render the comparison as one HTML document."""
+    return render_document(
+        title=comparison_title(comparison.runs),
+        top=comparison_header(comparison.runs),
+        sections=comparison_sections(comparison),
+        style=page_asset(__package__ or "", "comparison.css"),
+    )
+
+
+def comparison_title(runs: Sequence[ComparedRun]) -> str:
+    return f"{plural(len(runs), 'run')} compared \u00b7 {runs[0].record.plan.name}"
+
+
+def comparison_sections(comparison: RunComparison) -> list[PageSection]:
     runs = comparison.runs
     sections = [
         ("metrics", "Metrics", metrics_section(runs, comparison.stages)),
@@ -61,15 +74,10 @@ def render_comparison(comparison: RunComparison) -> str:
         ("curves", "Curves", curves_section(runs)),
         ("recipes", "Recipes", recipes_section(runs, comparison.recipes)),
     ]
-    return render_document(
-        title=f"{plural(len(runs), 'run')} compared \u00b7 {runs[0].record.plan.name}",
-        top=_header(runs),
-        sections=[PageSection(name, title, body) for name, title, body in sections if body is not None],
-        style=page_asset(__package__ or "", "comparison.css"),
-    )
+    return [PageSection(name, title, body) for name, title, body in sections if body is not None]
 
 
-def _header(runs: Sequence[ComparedRun]) -> Markup:
+def comparison_header(runs: Sequence[ComparedRun]) -> Markup:
     recipes = list(dict.fromkeys(run.record.plan.name for run in runs))
     about = f"Runs of {join_words(recipes, 6)}. {runs[0].mark} is the baseline of all differences."
     return tag(

@@ -1,7 +1,8 @@
 """Renders the differences of the recipes: a row for each path, a column for each run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from posttrain.runtime.comparison.compared_run import ComparedRun
 from posttrain.runtime.report.markup import SCROLL_ROWS, Markup, scroll_frame, tag
@@ -26,6 +27,10 @@ class RecipeDifferences:
     paths: tuple[DifferingPath, ...]
     # Messages about runs that could not be compared.
     notes: tuple[str, ...] = ()
+
+
+# The differences between the recipes of runs, by their folders.
+CompareRecipes = Callable[[Sequence[Path]], RecipeDifferences]
 
 
 def recipes_section(runs: Sequence[ComparedRun], found: RecipeDifferences) -> Markup:

@@ -37,6 +37,10 @@
     });
   }
 
+  function checkedRuns(block) {
+    return new Set([...block.querySelectorAll("input[name=run]:checked")].map((box) => box.value));
+  }
+
   function scrolled(block) {
     return [...block.querySelectorAll(".scroll, .tall, .map")].map((frame) => [frame.scrollLeft, frame.scrollTop]);
   }
@@ -49,9 +53,11 @@
     if (old) {
       const open = openFolds(old);
       const places = scrolled(old);
+      const checked = checkedRuns(old);
       old.replaceWith(fresh);
       window.posttrain.enhance(fresh); // before the folds: it adds some
       restoreFolds(fresh, open);
+      for (const box of fresh.querySelectorAll("input[name=run]")) box.checked = checked.has(box.value);
       fresh.querySelectorAll(".scroll, .tall, .map").forEach((frame, index) => {
         if (places[index]) [frame.scrollLeft, frame.scrollTop] = places[index];
       });

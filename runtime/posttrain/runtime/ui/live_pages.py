@@ -15,6 +15,7 @@ from posttrain.runtime.ui.run_owner import StopRefused, request_stop
 from posttrain.runtime.ui.runs_page import runs_blocks, runs_document
 
 if TYPE_CHECKING:
+    from posttrain.runtime.comparison.recipe_differences import CompareRecipes
     from posttrain.runtime.ui.live_run import LiveRun
 
 _LIST_SECONDS, _RUN_SECONDS = 3.0, 2.0
@@ -29,8 +30,9 @@ class _RunPage:
 
 
 class LivePages:
-    def __init__(self, homes: Sequence[Home]) -> None:
+    def __init__(self, homes: Sequence[Home], compare_recipes: "CompareRecipes") -> None:
         self.index = RunIndex(homes)
+        self._compare_recipes = compare_recipes
         threading.Thread(target=self.index.read_all, daemon=True).start()
         self._gpus = GpuMonitor()
         self._lock = threading.Lock()
@@ -62,6 +64,13 @@ class LivePages:
         page = self._run_page(place)
         page.feed.refresh()
         return page.live.document(*page.feed.page())
+
+    def comparison_document(self, places: Sequence[RunPlace]) -> str:
+        from posttrain.runtime.ui.compared_runs import comparison_document
+
+        homes = self.index.homes
+        runs = [(homes[place.home], self.index.folder(place)) for place in places]
+        return comparison_document(places, runs, self._compare_recipes)
 
     def log_excerpt(self, place: RunPlace, step: str, start: int) -> dict[str, Any]:
         page = self._run_page(place)

@@ -10,12 +10,14 @@ from posttrain.runtime.report.number_format import format_duration, format_times
 from posttrain.runtime.report.step_states import state_badge
 from posttrain.runtime.store.home import Home
 from posttrain.runtime.ui.live_document import connection_badge, live_document
-from posttrain.runtime.ui.run_index import PROBLEM, STATES, ListedRun, RunQuery, RunSelection
+from posttrain.runtime.ui.run_index import PROBLEM, STATES, ListedRun, RunPlace, RunQuery, RunSelection
 
 TITLE = "Runs"
 # The badge of a state of the list.
 _BADGES = {"finished": "done", PROBLEM: "warning"}
 _MAX_QUERY = 200
+# The form of a comparison, and the field with the path of each of its runs.
+_FORM, RUN_FIELD = "compare", "run"
 
 
 def parse_query(fields: Mapping[str, str]) -> RunQuery:
@@ -41,7 +43,9 @@ def query_string(query: RunQuery) -> str:
 
 def runs_document(blocks: Mapping[str, str], revision: str, query: RunQuery, homes: Sequence[Home]) -> str:
     above = Markup(
-        tag("header", tag("h1", TITLE), connection_badge(), class_="head") + _filters(query, homes)
+        tag("header", tag("h1", TITLE), connection_badge(), class_="head")
+        + _filters(query, homes)
+        + _comparison_form()
     )
     return live_document(TITLE, "", blocks, revision, above=above, outside=())
 
@@ -84,6 +88,12 @@ def _filters(query: RunQuery, homes: Sequence[Home]) -> Markup:
     )
 
 
+def _comparison_form() -> Markup:
+    """Compares the runs whose boxes in the list are checked. The list changes, so they are not inside."""
+    button = tag("button", "Compare the checked runs", type="submit")
+    return tag("form", button, id=_FORM, class_="controls", method="get", action="compare/")
+
+
 def _nothing(found: RunSelection, homes: Sequence[Home]) -> Markup:
     if found.total:
         return tag("p", "No run fits the filter.", class_="card soft")
@@ -92,7 +102,8 @@ def _nothing(found: RunSelection, homes: Sequence[Home]) -> Markup:
 
 
 def _table(runs: Sequence[ListedRun], homes: Sequence[Home]) -> Markup:
-    names = [tag("th", name, scope="col") for name in ("Run", "State", "Steps", "Gates")]
+    names = [tag("th", tag("span", "Compare", class_="unseen"), scope="col")]
+    names += [tag("th", name, scope="col") for name in ("Run", "State", "Steps", "Gates")]
     names += [tag("th", name, scope="col", class_="number") for name in ("Began", "Took")]
     head = tag("thead", tag("tr", names))
     rows = [_row(run, homes) for run in runs]
@@ -101,14 +112,30 @@ def _table(runs: Sequence[ListedRun], homes: Sequence[Home]) -> Markup:
 
 
 def _row(run: ListedRun, homes: Sequence[Home]) -> Markup:
-    link = f"run/{run.place.home}/{quote(os.fsencode(run.place.name), safe='')}/"
+    path = run_path(run.place)
     took = run.ended - run.began if run.ended is not None and run.began is not None else None
     badge = state_badge(_BADGES.get(run.state, run.state), run.state)
     home = tag("p", str(homes[run.place.home].root), class_="soft") if len(homes) > 1 else None
     name = run.labels.name
     folder = tag("p", run.place.name, class_="soft") if name else None
+    box = tag(
+        "input",
+        type="checkbox",
+        name=RUN_FIELD,
+        value=path,
+        form=_FORM,
+        aria_label=f"Compare {name or run.place.name}",
+    )
     cells = [
-        tag("th", tag("a", name or run.place.name, href=link), folder, _labels(run), home, scope="row"),
+        tag("td", box),
+        tag(
+            "th",
+            tag("a", name or run.place.name, href=f"run/{path}/"),
+            folder,
+            _labels(run),
+            home,
+            scope="row",
+        ),
         tag("td", badge, tag("p", run.problem, class_="soft") if run.problem else None),
         tag("td", _step_counts(run), [_running(id, text) for id, text in run.running]),
         tag("td", [state_badge(verdict, id) for id, verdict in run.gates.items()]),
@@ -116,6 +143,11 @@ def _row(run: ListedRun, homes: Sequence[Home]) -> Markup:
         tag("td", format_duration(took), class_="number"),
     ]
     return tag("tr", cells)
+
+
+def run_path(place: RunPlace) -> str:
+    """The run in URLs."""
+    return f"{place.home}/{quote(os.fsencode(place.name), safe='')}"
 
 
 def _labels(run: ListedRun) -> list[Markup]:

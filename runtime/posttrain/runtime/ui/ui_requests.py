@@ -2,6 +2,7 @@
 
 /TOKEN/                             the list of runs; `events` below it is its stream
 /TOKEN/run/HOME/NAME/               a run; `events`, `log` and `stop` below it
+/TOKEN/compare/?run=HOME/NAME&...   a comparison of runs
 /TOKEN/assets/NAME                  scripts and style sheets
 """
 
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from posttrain.runtime.ui.request_access import refusal
+from posttrain.runtime.ui.runs_page import RUN_FIELD
 
 if TYPE_CHECKING:
     from posttrain.runtime.ui.live_feed import LiveFeed
@@ -41,8 +43,8 @@ class ServedPages(Protocol):
     def pages(self) -> "LivePages": ...
 
 
-# The longest query of a page has far fewer fields.
-_MAX_FIELDS = 20
+# The longest query is that of a comparison of all runs on a page of the list.
+_MAX_FIELDS = 60
 _FULL_RETRY_MS = 10_000
 
 
@@ -82,8 +84,10 @@ class UiRequestHandler(BaseHTTPRequestHandler):
             fields = _query_fields(address.query)
             if method == "POST":
                 self._post(parts)
+            elif parts == ["compare", ""]:
+                self._compare([value for name, value in fields if name == RUN_FIELD])
             else:
-                self._get(parts, fields)
+                self._get(parts, dict(fields))
         except (BrokenPipeError, ConnectionError, TimeoutError):
             self.close_connection = True  # the client is gone
         except _NotFound:
@@ -120,6 +124,13 @@ class UiRequestHandler(BaseHTTPRequestHandler):
                 self._send(HTTPStatus.OK, json.dumps(found), "application/json")
             case _:
                 raise _NotFound
+
+    def _compare(self, runs: list[str]) -> None:
+        """Compare runs with the oldest of them."""
+        paths = [run.partition("/") for run in dict.fromkeys(runs)]
+        places = [self._place(home, unquote(name, errors="surrogateescape")) for home, _, name in paths]
+        places.sort(key=lambda place: place.name)  # names start with the time
+        self._send(HTTPStatus.OK, self._ui.pages.comparison_document(places), _HTML)
 
     def _post(self, parts: list[str]) -> None:
         from posttrain.runtime.ui.run_owner import StopRefused
@@ -214,9 +225,9 @@ class UiRequestHandler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
 
-def _query_fields(query: str) -> dict[str, str]:
+def _query_fields(query: str) -> list[tuple[str, str]]:
     """The fields of a query; none if it is not one of a page."""
     try:
-        return dict(parse_qsl(query, max_num_fields=_MAX_FIELDS))
+        return parse_qsl(query, max_num_fields=_MAX_FIELDS, errors="surrogateescape")
     except ValueError:
-        return {}
+        return []

@@ -12,6 +12,7 @@ from posttrain.runtime.ui.request_access import new_token
 from posttrain.runtime.ui.ui_requests import UiRequestHandler
 
 if TYPE_CHECKING:
+    from posttrain.runtime.comparison.recipe_differences import CompareRecipes
     from posttrain.runtime.ui.live_pages import LivePages
 
 _ADDRESS = "127.0.0.1"
@@ -25,11 +26,12 @@ class UiServer(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, homes: Sequence[Home], port: int = 0) -> None:
+    def __init__(self, homes: Sequence[Home], compare_recipes: "CompareRecipes", port: int = 0) -> None:
         self.token = new_token()
         self.streams = threading.BoundedSemaphore(_MAX_STREAMS)
         self.is_ending = False
         self._homes = homes
+        self._compare_recipes = compare_recipes
         super().__init__((_ADDRESS, port), UiRequestHandler)
 
     def server_bind(self) -> None:
@@ -45,7 +47,7 @@ class UiServer(ThreadingHTTPServer):
     def pages(self) -> "LivePages":
         from posttrain.runtime.ui.live_pages import LivePages
 
-        return LivePages(self._homes)
+        return LivePages(self._homes, self._compare_recipes)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a connection that breaks: a browser ends connections at any time."""
