@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from posttrain.runtime.ui.request_access import refusal
-from posttrain.runtime.ui.runs_page import RUN_FIELD
 
 if TYPE_CHECKING:
     from posttrain.runtime.ui.live_feed import LiveFeed
@@ -85,7 +84,7 @@ class UiRequestHandler(BaseHTTPRequestHandler):
             if method == "POST":
                 self._post(parts)
             elif parts == ["compare", ""]:
-                self._compare([value for name, value in fields if name == RUN_FIELD])
+                self._compare(fields)
             else:
                 self._get(parts, dict(fields))
         except (BrokenPipeError, ConnectionError, TimeoutError):
@@ -125,9 +124,12 @@ class UiRequestHandler(BaseHTTPRequestHandler):
             case _:
                 raise _NotFound
 
-    def _compare(self, runs: list[str]) -> None:
+    def _compare(self, fields: list[tuple[str, str]]) -> None:
         """Compare runs with the oldest of them."""
-        paths = [run.partition("/") for run in dict.fromkeys(runs)]
+        from posttrain.runtime.ui.runs_page import RUN_FIELD
+
+        runs = dict.fromkeys(value for name, value in fields if name == RUN_FIELD)
+        paths = [run.partition("/") for run in runs]
         places = [self._place(home, unquote(name, errors="surrogateescape")) for home, _, name in paths]
         places.sort(key=lambda place: place.name)  # names start with the time
         self._send(HTTPStatus.OK, self._ui.pages.comparison_document(places), _HTML)
