@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,7 @@ _MAX_LENGTH = 1024
 
 
 def main(folder: Path, cache: str) -> None:
-    # What a training stage has in memory.
-    import trl.trainer.sft_trainer  # noqa: F401
+    import_module("trl.trainer.sft_trainer")  # what a training stage has in memory
     from datasets import Dataset
     from transformers import AutoTokenizer
     from trl.chat_template_utils import get_training_chat_template

@@ -12,7 +12,7 @@ from posttrain.compiler.resolution.name_resolution import Ref, ResolvedRecipe
 from posttrain.compiler.resolution.references import ReferenceSite, find_references
 from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.extension import Catalog, DataOp
+from posttrain.spec.extension import Catalog, DataOp, Method
 from posttrain.spec.train_stage import Train
 
 _BY_LENGTH = "group_by_length"
@@ -112,14 +112,9 @@ def _check_use(
     thing, _, name = site.owner.partition(":")
     stage = resolved.recipe.stages.get(name) if thing == "stage" else None
     if isinstance(stage, Train) and site.role == "data":
-        method = catalog.find("method", stage.train)
-        if method is None or getattr(method, "streams_rows", False):
+        if not catalog.has("method", stage.train) or _streams(stage.train, catalog):
             return
-        able = ", ".join(
-            f"`{each}`"
-            for each in catalog.names("method")
-            if getattr(catalog.find("method", each), "streams_rows", False)
-        )
+        able = ", ".join(f"`{each}`" for each in catalog.names("method") if _streams(each, catalog))
         message = f"`{stage.train}` reads all rows of its data, but `{ref.name}` is streamed"
         diagnostics.add(
             STREAMED_USE, site.path, message, help=f"methods that can stream: {able}; or {_WHOLE}"
@@ -129,6 +124,11 @@ def _check_use(
     message = f"{reader} `{name}` reads all rows of `{ref.name}`, which is streamed"
     help = "write its steps in the streamed dataset itself" if site.role == "from" else _WHOLE
     diagnostics.add(STREAMED_USE, site.path, message, help=help)
+
+
+def _streams(method: str, catalog: Catalog) -> bool:
+    found = catalog.find("method", method)
+    return isinstance(found, Method) and found.streams_rows
 
 
 def _check_training(trained: TrainedModel, diagnostics: Diagnostics) -> None:

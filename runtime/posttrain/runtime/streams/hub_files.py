@@ -59,7 +59,9 @@ def list_files(name: str, config: str | None, split: str, revision: str) -> HubF
         )
     places = [_ADDRESS.fullmatch(str(address)) for address in files[split]]
     paths = [place["path"] for place in places if place is not None]
-    if not paths or len(paths) < len(places) or places[0] is None:
+    if not places:
+        raise StepError(f"the split `{split}` of `{name}` has no files", "correct `split`")
+    if len(paths) < len(places) or places[0] is None:
         raise StepError(f"`{name}` has files outside of its repository", "stream another dataset")
     others = [path for path in paths if not path.lower().endswith(_READERS[builder.name])]
     if others:

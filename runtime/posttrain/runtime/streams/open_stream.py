@@ -1,6 +1,5 @@
 """Lists the files of a streamed dataset, as its product."""
 
-from posttrain.runtime.errors import StepError
 from posttrain.runtime.plan_params import read_extension_params
 from posttrain.runtime.sources.hub import Hub
 from posttrain.runtime.step_context import StepContext
@@ -14,8 +13,6 @@ def list_stream(context: StepContext[DataStepParams], window_rows: int) -> None:
     assert source is not None, "a streamed dataset has a source"
     params = read_extension_params(Hub, source.params)
     found = list_files(params.name, params.config, params.split, params.revision)
-    if not found.files:
-        raise StepError(f"the split `{params.split}` of `{params.name}` has no files", "correct `split`")
     stream = RowStream(
         repository=params.name,
         commit=found.commit,
