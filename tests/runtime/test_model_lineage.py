@@ -7,7 +7,7 @@ import pytest
 from tests.runtime.scripts_recipe import compile_text, run_text
 from tests.runtime.test_damaged_records import flip_bit, step_file, verify
 
-from posttrain.runtime.execution import executor
+from posttrain.runtime.execution import product_checks
 from posttrain.runtime.execution.run_plan import RunOptions, run_plan
 from posttrain.runtime.execution.selection import SelectionOptions
 from posttrain.runtime.store.home import Home
@@ -29,7 +29,7 @@ stages:
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Home, Plan]:
     """Programs in place of trainings, of which the last one reads the records of the others."""
-    monkeypatch.setattr(executor, "_WITH_MODEL_CARD", ("script",))
+    monkeypatch.setattr(product_checks, "_WITH_MODEL_CARD", ("script",))
     home = Home(tmp_path / "home")
     assert run_text(tmp_path, MODELS, home).succeeded
     return home, compile_text(tmp_path, MODELS)[0]

@@ -16,6 +16,7 @@ from typing import Any
 
 from posttrain.runtime.errors import STOPPED, StepError, failure_record
 from posttrain.runtime.execution.data_first import DataFirst
+from posttrain.runtime.execution.product_checks import ProductChecks
 from posttrain.runtime.execution.resource_pool import required_resources
 from posttrain.runtime.execution.run_context import RunContext
 from posttrain.runtime.execution.step_progress import (
@@ -31,17 +32,14 @@ from posttrain.runtime.runners.dispatch import StepHandle
 from posttrain.runtime.secret_masking import mask_secrets
 from posttrain.runtime.store import workdir
 from posttrain.runtime.store.file_locks import try_lock
-from posttrain.runtime.store.integrity import INCOMPLETE, Damage, IntegrityChecker
+from posttrain.runtime.store.integrity import Damage
 from posttrain.runtime.store.launch_record import cache_note
 from posttrain.runtime.store.lock_claims import stale_claim
-from posttrain.runtime.store.model_lineage import lineage_damage
 from posttrain.runtime.store.products import Product
 from posttrain.runtime.store.runs import run_key
-from posttrain.spec.document_json import NewerFormatError
 from posttrain.spec.plan import Plan
 from posttrain.spec.step_records import Failure, Receipt
 
-_WITH_MODEL_CARD = ("export",)  # the kinds of steps that read the records of the steps before a model
 _POLL_SECONDS = 0.05  # the longest time between two polls
 
 
@@ -61,7 +59,7 @@ class _Execution:
         self.dependencies = StepDependencies(
             self.steps, context.selection.skipped if context.selection else frozenset()
         )
-        self.integrity = IntegrityChecker(context.home.store.find)
+        self.products = ProductChecks(context.home.store, self.dependencies)
         self.resources = context.slots()
         self.data_first = DataFirst(plan, self.steps)
         self.failed_legs: set[str] = set()
@@ -88,17 +86,15 @@ class _Execution:
         return {id: progress.state for id, progress in self.steps.items()}
 
     def _report_unusable(self, missing: list[str]) -> None:
-        """Say why products in the store are not used. A rebuilt product moves a damaged one to the
-        quarantine; the product of a newer release stays, and its step fails."""
-        store = self.context.home.store
+        """Say why products in the store are not used: damaged ones are built again, newer ones stay."""
         for progress in map(self.steps.__getitem__, missing):
-            error = store.manifest_error(progress.key)
-            if isinstance(error, NewerFormatError):
-                self._fail(progress, failure_record(StepError(str(error), error.advice)))
-            elif error is not None:
-                self._set_state(progress, "waiting", f"its product is damaged ({error})")
-            elif (found := store.find_manifest(progress.key)) is not None and not found.is_complete:
-                self._set_state(progress, "waiting", f"its product is damaged ({INCOMPLETE})")
+            try:
+                damage = self.products.damage_of_unused(progress.key)
+            except StepError as error:
+                self._fail(progress, failure_record(error))
+                continue
+            if damage is not None:
+                self._set_state(progress, "waiting", f"its product is damaged ({damage})")
 
     def _skip_unselected(self) -> None:
         """Skip the steps outside the selection. Steps that read them use their earlier products."""
@@ -225,9 +221,7 @@ class _Execution:
         for role, source in step.inputs.items():
             product = self.steps[source.step].product
             assert product is not None, f"{source.step} is finished without a product"
-            damage = self.integrity.check(product)
-            if damage is None and step.kind in _WITH_MODEL_CARD:
-                damage = lineage_damage(product, self.context.home.store.find_manifest, self._is_under_way)
+            damage = self.products.input_damage(step, product)
             if damage is not None:
                 return self._rebuild_damaged(progress, source.step, damage)
             inputs[role] = product.files / source.output if source.output else product.files
@@ -245,11 +239,6 @@ class _Execution:
         handle = self.context.runner.start(work, step, secrets, progress.lock.descriptor, gpus)
         self._mark_started(progress, handle)
         return True
-
-    def _is_under_way(self, key: str) -> bool:
-        """Whether the run makes, or will make, the product of a key."""
-        progress = self.dependencies.step_for_key(key)
-        return progress is not None and progress.state in ("waiting", *ACTIVE_STATES)
 
     def _mark_started(self, progress: StepProgress, handle: StepHandle) -> None:
         progress.handle = handle
@@ -274,7 +263,7 @@ class _Execution:
         """Rebuild a damaged product: that of an input, or the one that the input depends on."""
         # When no step creates the product that the input depends on, rebuild the input itself.
         damaged = self.dependencies.step_for_key(damage.key) or self.steps[source]
-        if self._is_under_way(damaged.key):
+        if self.products.is_under_way(damaged.key):
             return False
         if damaged.state not in SATISFIED_STATES:
             self._set_state(progress, "blocked", f"{damaged.step.id} was {damaged.state}")
